@@ -1,4 +1,4 @@
-"""How long proofs of orbits take, and their checks: processor time of each, and the width of the period.
+"""How long proofs of orbits and families take, and their checks: processor time, and the width of the period.
 
     python benchmarks/proofs.py
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from machine import absent, describe, unless_quick
+from machine import absent, describe, keep, unless_quick
 
 import liebody as lb
 from liebody.gaits import periodic_orbit, prove, prove_field
@@ -43,13 +43,18 @@ def compass():
     return periodic_orbit(example["walker"], **example["GUESS"], section="strike", **example["STEPS"])
 
 
+def block_of_the_page(words, until="print("):
+    """The names of a block of docs/proofs.md, run up to some words."""
+    page = (Path(__file__).parents[1] / "docs" / "proofs.md").read_text()
+    block = next(x for x in re.findall(r"```python\n(.*?)```", page, re.S) if words in x)
+    names = {"np": np, "lb": lb, "periodic_orbit": periodic_orbit}
+    exec(block[: block.index(until)], names)
+    return names
+
+
 def runner():
     """The runner of docs/proofs.md: four phases, memory, a stride."""
-    page = (Path(__file__).parents[1] / "docs" / "proofs.md").read_text()
-    block = next(x for x in re.findall(r"```python\n(.*?)```", page, re.S) if "def leg(" in x)
-    names = {"np": np, "lb": lb, "periodic_orbit": periodic_orbit}
-    exec(block[: block.index("running = ")], names)
-    return names["stride"]
+    return block_of_the_page("def leg(", "running = ")["stride"]
 
 
 def orbits():
@@ -70,6 +75,16 @@ def orbits():
         yield "van der Pol, mu = 10", lambda: prove(relaxation)
 
 
+def families():
+    """Name and call of each proof of a family, with or without events that mark the orbit."""
+    first = van_der_pol(1.0, 6.66)
+    relaxing = block_of_the_page("def marks(")["relaxing"]
+    yield "van der Pol, 0.999 to 1.001", lambda: prove(first, parameters={"mu": ("0.999", "1.001")})
+    yield "the same marked, 2.99 to 3.01", lambda: prove(relaxing, parameters={"mu": ("2.99", "3.01")})
+    if unless_quick(True, False):
+        yield "van der Pol, 0.9 to 1.1", lambda: prove(first, parameters={"mu": ("0.9", "1.1")})
+
+
 def timed(call):
     before = time.process_time()
     result = call()
@@ -78,13 +93,26 @@ def timed(call):
 
 def main():
     print(describe("numpy", "python-flint"))
-    print(f"{'orbit':27} {'steps':>5} {'prove':>8} {'check':>8}  period")
+    print(f"{'orbit':29} {'steps':>5} {'prove':>8} {'check':>8}  period")
     for name, call in orbits():
-        call()
-        certificate, proving = timed(call)
-        proof, checking = timed(certificate.check)
+        certificate, proof, times = measured(name, call)
         period = f"{float(proof.period.mid()):.15g} +- {float(proof.period.rad()):.1e}"
-        print(f"{name:27} {len(certificate.nodes) - 1:5} {proving:6.2f} s {checking:6.2f} s  {period}")
+        print(f"{name:29} {len(certificate.nodes) - 1:5} {times}  {period}")
+    print(f"{'family':29} {'parts':>5} {'prove':>8} {'check':>8}  stability")
+    for name, call in families():
+        family, proof, times = measured(name, call)
+        state = {True: "stable", False: "unstable", None: "not decided"}[proof.stable]
+        print(f"{name:29} {family.parts:5} {times}  {state}")
+
+
+def measured(name, call):
+    """A proof, that of the checker, and both times in words."""
+    call()
+    certificate, proving = timed(call)
+    proof, checking = timed(certificate.check)
+    keep(name, seconds=proving)
+    keep(f"{name}, check", seconds=checking)
+    return certificate, proof, f"{proving:6.2f} s {checking:6.2f} s"
 
 
 if __name__ == "__main__":

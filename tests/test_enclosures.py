@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.base.errors import ArgumentError, GraphError, ModelError, ShapeError
+from liebody.base.errors import ArgumentError, ConfigurationError, GraphError, ModelError, ShapeError
 from liebody.enclosures.sets import _directions
 from liebody.scalars import cos, sin
 
@@ -270,6 +270,99 @@ def test_an_arm_of_six_joints_is_enclosed():
     np.testing.assert_allclose(middle, np.concatenate([run.q, run.v], axis=1), atol=1e-11)
 
 
+# -- rotations in space -------------------------------------------------------------------------------------
+
+
+def of_free_body(t, y):
+    """Euler's equations with the rotation as a matrix; y = (R, w)."""
+    R, w = [y[0:3], y[3:6], y[6:9]], y[9:]
+    turning = [
+        x
+        for a in R
+        for x in (a[1] * w[2] - a[2] * w[1], a[2] * w[0] - a[0] * w[2], a[0] * w[1] - a[1] * w[0])
+    ]
+    return [*turning, -w[1] * w[2], w[2] * w[0], -w[0] * w[1] / 3]
+
+
+def free_body():
+    inertia = np.array([1.0, 2.0, 3.0])
+    return lb.HybridSystem(
+        lb.groups.SO3, lambda t, q, v, z, p: -np.cross(v, inertia * v) / inertia, name="free body"
+    )
+
+
+def test_a_tube_of_a_body_that_turns_over_contains_exact_motions():
+    """About its second axis, which is unstable: it turns over within the time."""
+    tube = lb.enclose(free_body(), [1.0, 0, 0, 0], [0.1, 2.0, 0.1], 4.0)
+    assert tube.width < 1e-11 and tube.ends.shape[1:] == (7, 2)
+    start = [*map(float, np.eye(3).ravel()), mp.mpf(0.1), mp.mpf(2), mp.mpf(0.1)]
+    exact = motion(of_free_body, start, 4.0, 60)
+    assert inside(tube.ends[-1, 4:], exact[9:])
+    lower, upper = tube.bounds(lambda t, q, v: lb.groups.SO3.element(q) @ (np.array([1.0, 2.0, 3.0]) * v))
+    assert (
+        np.all(lower <= [0.1, 4.0, 0.1 * 3])
+        and np.all(upper >= [0.1, 4.0, 0.3])
+        and np.ptp(upper - lower) < 1e-12
+    )
+    # the rotation of the middle of the last box, whose norm is one but for rounding
+    R = lb.groups.SO3.element(tube.ends[-1, :4].mean(axis=-1))
+    np.testing.assert_allclose(R.ravel(), [float(x) for x in exact[:9]], atol=1e-11)
+    low, high = tube.bounds(lambda t, q, v: q @ q)
+    assert low <= 1 <= high < low + 1e-12
+
+
+def test_a_box_of_quaternions_stands_for_rotations():
+    half = mp.sqrt(mp.mpf(1) / 2)
+    tube = lb.enclose(free_body(), [0.7071067, 0.7071067, 0, 0], [0, 0, 1.0], 0.5)
+    box = tube.ends[0]
+    assert inside(box[:2], [half, half]) and np.ptp(box, axis=1).max() < 1e-15
+    assert np.array_equal(box[2:], [[0, 0], [0, 0], [0, 0], [0, 0], [1, 1]])
+    wide = lb.enclose(free_body(), [(0.999, 1.0), (-0.01, 0.02), 0, (0, 0.03)], [0, 0, 1.0], 0.1).ends[0]
+    random = np.random.default_rng(3)
+    for _ in range(100):
+        q = random.uniform([0.999, -0.01, 0, 0], [1.0, 0.02, 0, 0.03])
+        q /= np.linalg.norm(q)
+        assert np.all(wide[:4, 0] - 1e-15 <= q) and np.all(q <= wide[:4, 1] + 1e-15)
+    # corners of the box are reached
+    corner = np.array([0.999, 0.02, 0, 0]) / np.hypot(0.999, 0.02)
+    assert wide[1, 1] == pytest.approx(corner[1], abs=1e-15)
+    with pytest.raises(ConfigurationError, match=r"q0\[0:4\] .* of free body has a norm from 1.1"):
+        lb.enclose(free_body(), [1.1, 0, 0, 0], [0, 0, 1.0], 0.5)
+
+
+def test_a_spherical_pendulum_swings_as_the_plane_one_does():
+    ball = lb.models.spherical_pendulum()
+    start = [mp.cos(mp.mpf(1) / 2), mp.sin(mp.mpf(1) / 2), 0, 0]
+    tube = lb.enclose(ball, [(float(x) - 1e-13, float(x) + 1e-13) for x in start], np.zeros(3), 0.5)
+    run = lb.simulate(ball, [float(x) for x in start], np.zeros(3), t_end=0.5, dt=5e-4, method="rkmk8")
+    middle = tube.at(run.t).mean(axis=-1)
+    np.testing.assert_allclose(middle, np.concatenate([run.q, run.v], axis=1), atol=1e-10)
+
+
+def test_a_body_that_turns_in_a_plane_moves_on_a_circle():
+    cart = lb.HybridSystem(lb.groups.SE2, lambda t, q, v, z, p: np.zeros(3), name="cart")
+    tube = lb.enclose(cart, [0, 0, 0], [0.5, 2, 0], 3.0)
+    turn = mp.mpf("1.5")
+    assert inside(tube.ends[-1, :3], [turn, 4 * mp.sin(turn), 4 * (1 - mp.cos(turn))]) and tube.width < 1e-12
+
+
+@pytest.mark.wide
+def test_a_floating_arm_is_enclosed():
+    tree = lb.TreeBuilder("floating arm")
+    tree.add("body", lb.groups.Free(), lb.SpatialInertia.box(4.0, [0.6, 0.5, 0.4]))
+    link = lb.SpatialInertia.box(0.5, [0.5, 0.05, 0.1], com=[0.25, 0, 0])
+    tree.add("link", lb.groups.Revolute([0, 0, 1]), link, parent="body", placement=[0.3, 0, 0.1])
+    arm = lb.Robot(tree.build(), gravity=[0, 0, 0])
+    q0, v0 = [1, 0, 0, 0, 0, 0, 0, 0.5], [0.3, -0.2, 0.1, 0.1, 0, 0, 1.0]
+    tube = lb.enclose(arm, q0, v0, 0.5, tau=[0, 0, 0, 0, 0, 0, 0.2])
+    # nothing acts from outside: momentum and angular momentum of the whole are kept
+    low, high = tube.bounds(lambda t, q, v: arm.momentum(q, v))
+    assert tube.width < 1e-11 and np.max(high - low) < 1e-10
+    run = lb.simulate(arm, q0, v0, t_end=0.5, dt=1e-3, method="rkmk8", tau=[0, 0, 0, 0, 0, 0, 0.2])
+    middle = tube.at(run.t).mean(axis=-1)
+    np.testing.assert_allclose(middle, np.concatenate([run.q, run.v], axis=1), atol=1e-11)
+
+
 def test_a_tube_is_the_same_in_threads_and_after_pickling():
     tube = lb.enclose(lb.models.double_pendulum(), [1.0, 0.5], [0.0, 0.0], 0.5)
     times = np.linspace(0, 0.5, 16)
@@ -296,8 +389,16 @@ def test_a_tube_that_blows_up_says_when_and_what_helps():
 
 
 def test_systems_that_are_not_covered_are_named():
-    with pytest.raises(ModelError, match="its group is"):
-        lb.enclose(lb.models.spherical_pendulum(), [1, 0, 0, 0], [0, 0, 0], 1.0)
+
+    class Affine(lb.groups.LieGroup):
+        n, dim = 2, 2
+
+        def hat(self, u):
+            return np.array([[u[0], u[1]], [0, 0]])
+
+    scaled = lb.HybridSystem(Affine(), lambda t, q, v, z, p: -v, name="scaled")
+    with pytest.raises(ModelError, match="its group is Affine"):
+        lb.enclose(scaled, [1, 0, 0, 1], [0, 0], 1.0)
     bouncing = lb.HybridSystem(
         R(1), lambda t, q, v, z, p: np.array([-9.81]), guards=lambda t, q, v, z, p: {"hit": q[0]},
         name="ball",

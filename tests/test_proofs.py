@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import json
 import re
 import subprocess
@@ -12,11 +13,13 @@ from fractions import Fraction
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 
 import liebody as lb
 from liebody.gaits import GaitError, ProofError, periodic_orbit, prove, prove_field
+from liebody.gaits.proofs.system import StepEquations
 from liebody.scalars import cos, sin, where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
@@ -242,6 +245,85 @@ def test_the_simplest_walker_has_the_gait_that_is_published(walker):
     assert proof.stable and abs(largest - np.hypot(0.19009984, 0.55759878)) < 1e-7
 
 
+def after_a_step(angle, rate, time, steps=24, order=28):
+    """The simplest walker's next strike, by power series of many digits.
+
+    angle, rate  of the stance leg after a strike: they determine the state of both legs
+    time         about when the next strike is
+
+    returns      angle and rate after it, and its time
+    """
+    slope = mpmath.mpf(0.009)
+
+    def product(x, y, k):
+        return mpmath.fdot(x[: k + 1], y[k::-1])
+
+    def moved(q, v, h):
+        (a, b), (va, vb) = ([[x] for x in pair] for pair in (q, v))
+        angles = q[0] - slope, q[0] - q[1]
+        (s, s2), (c, c2) = ([[f(x)] for x in angles] for f in (mpmath.sin, mpmath.cos))
+        pull = []
+        for k in range(order):
+            apart = [x - y for x, y in zip(va, vb)]
+            s_k, c_k = product(c, va, k), product(s, va, k)
+            s2_k, c2_k = product(c2, apart, k), product(s2, apart, k)
+            pull.append(c[k] - product(va, va, k))
+            va.append(s[k] / (k + 1))
+            vb.append(product(pull, s2, k) / (k + 1))
+            for series, derivative in ((a, va[k]), (b, vb[k]), (s, s_k), (c, -c_k), (s2, s2_k), (c2, -c2_k)):
+                series.append(derivative / (k + 1))
+        a, b, va, vb = (mpmath.polyval(series[::-1], h) for series in (a, b, va, vb))
+        return (a, b), (va, vb)
+
+    q, v = (angle, -angle), (rate, mpmath.cos(2 * angle) * rate)
+    for _ in range(steps):
+        q, v = moved(q, v, time / steps)
+    for _ in range(4):  # Newton's method for the guard q0 + q1
+        h = -sum(q) / sum(v)
+        q, v = moved(q, v, h)
+        time += h
+    return q[1], mpmath.cos(q[0] - q[1]) * v[0], time
+
+
+def test_the_multipliers_of_the_simplest_walker_are_those_in_thirty_digits(walker):
+    """Those of the map of two numbers, the rest are zero; Newton's method and central differences."""
+    proof = walker.check()
+    with mpmath.workdps(35):
+        period, step = mpmath.mpf("3.88246375285"), mpmath.mpf(10) ** -11
+        x = mpmath.matrix(["0.200310900544", "-0.199832473005"])
+
+        def slope(x):
+            J = mpmath.matrix(2, 2)
+            for j in range(2):
+                ends = []
+                for sign in (1, -1):
+                    moved = x.copy()
+                    moved[j] += sign * step
+                    ends.append(after_a_step(*moved, period))
+                for i in range(2):
+                    J[i, j] = (ends[0][i] - ends[1][i]) / (2 * step)
+            return J
+
+        J = slope(x)
+        for _ in range(3):
+            *end, time = after_a_step(*x, period)
+            F = mpmath.matrix(end) - x
+            x = x - mpmath.lu_solve(J - mpmath.eye(2), F)
+        assert mpmath.norm(F) < mpmath.mpf(10) ** -18
+        J = slope(x)
+        trace, determinant = J[0, 0] + J[1, 1], mpmath.det(J)
+        exact = mpmath.mpc(trace / 2, mpmath.sqrt(determinant - trace**2 / 4))
+        assert abs(exact - mpmath.mpc("-0.19009984106588809", "0.55759877668206829")) < 1e-16
+        for ball, number in ((proof.nodes[0][0], x[0]), (proof.nodes[0][2], x[1]), (proof.period, time)):
+            low, high = exact_bounds(ball)
+            assert low < Fraction(str(number)) < high and high - low < 1e-13
+        for ball, number in zip((proof.multipliers[0], proof.multipliers[3]), (exact.conjugate(), exact)):
+            for part, value in ((ball.real, number.real), (ball.imag, number.imag)):
+                low, high = exact_bounds(part)
+                assert low < Fraction(str(value)) < high and high - low < 1e-9
+        assert all(ball.contains(0) for ball in proof.multipliers[1:3])
+
+
 def test_the_compass_gait_is_proved_stable_and_checked(compass):
     certificate = prove(compass)
     proof = certificate.check()
@@ -288,10 +370,6 @@ def test_a_parameter_is_a_fraction(oscillator):
 
 def test_kinds_of_orbits_that_are_not_covered_are_named(oscillator):
     R = lb.groups.R
-    driven = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-q[0] - v[0] + cos(2 * t)]), name="driven")
-    orbit = periodic_orbit(driven, [0.0], [0.0], period=lambda p: np.pi, dt=0.01)
-    with pytest.raises(ProofError, match="as of a drive"):
-        prove(orbit)
     circles = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-q[0]]), name="circles")
     with pytest.raises(ProofError, match=r"singular|converge|no box"):
         prove(periodic_orbit(circles, [1.0], [0.0], period=6.28, dt=0.01))
@@ -539,3 +617,68 @@ def test_decimal_bounds_contain_what_they_print(low, high):
     number, distance = map(Fraction, re.fullmatch(r"(-?[\d.]+) \+- ([\d.e+-]+)", text).groups())
     assert number - distance <= Fraction(low) and Fraction(high) <= number + distance
     assert distance < (Fraction(high) - Fraction(low)) * Fraction(3, 4)
+
+
+def test_a_box_may_have_a_radius_for_each_unknown(oscillator, monkeypatch):
+    """Where no box of one radius is proved; the theorem states the smallest radii, rounded downwards."""
+    common = prove(oscillator)
+    monkeypatch.setattr(sys.modules[prove.__module__], "RADII", np.array([0.4, 0.2]))
+    certificate = prove(oscillator)
+    assert "radius" not in certificate.data
+    radii = [float.fromhex(x) for x in certificate.data["radii"]]
+    assert len(radii) == 2 * len(certificate.nodes) + 1 and len(set(radii)) > 100
+    assert certificate.radius == min(radii) < common.radius
+    proof = certificate.check()
+    assert proof.stable and abs(float(proof.period.mid()) - common.period[0]) < 1e-12
+    (line,) = [x for x in proof.theorem.splitlines() if x.startswith("No other orbit")]
+    printed = dict(re.findall(r"([\d.e-]+) of (q\[0\]|v\[0\]|the factors)", line)[k][::-1] for k in range(3))
+    exact = {"q[0]": min(radii[:-1:2]), "v[0]": min(radii[1:-1:2]), "the factors": radii[-1]}
+    for name, radius in exact.items():
+        assert 0.89 * Fraction(radius) < Fraction(printed[name]) <= Fraction(radius)
+
+
+def test_radii_that_are_no_box_of_the_orbit_are_refused(oscillator, monkeypatch):
+    monkeypatch.setattr(sys.modules[prove.__module__], "RADII", np.array([0.4, 0.2]))
+    data = dict(prove(oscillator).data)
+    radii = data["radii"]
+    small = ["0x1p-70", *radii[1:]]
+    large = [*radii[:40], "0x1p-2", *radii[41:]]
+    changes = [
+        ({"radii": small}, "inequality"),
+        ({"radii": large}, "inequality|no box"),
+        ({"radii": radii[:-1]}, "one for each unknown"),
+        ({"radii": [*radii, radii[-1]]}, "one for each unknown"),
+        ({"radii": ["0x0p+0", *radii[1:]]}, "not positive"),
+        ({"radii": [*radii[:-1], "0x1p+1"]}, "below the factor"),
+        ({"radius": radii[0]}, "not one of"),
+    ]
+    for change, words in changes:
+        with pytest.raises(liebody_check.Refused, match=words):
+            liebody_check.check(data | change)
+
+
+def test_a_stiff_orbit_is_proved_by_points_in_extended_precision(oscillator, monkeypatch):
+    """Van der Pol's is none; it is taken for one here, with steps whose ends are thin."""
+    common = prove(oscillator)
+    monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
+    certificate = prove(oscillator)
+    assert len(certificate.nodes) > len(common.nodes)
+    radii = [float.fromhex(x) for x in certificate.data["radii"]]
+    assert max(radii) < 1e-12
+    # both periods contain the exact one, and this one is known better
+    (low, high), (least, most) = certificate.period, common.period
+    assert least < high and low < most and high - low < (most - least) / 3
+    assert certificate.stable and certificate.check().stable
+
+
+def test_newtons_method_of_a_stiff_orbit_says_where_it_does_not_converge(oscillator, monkeypatch):
+    monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
+    residual = StepEquations.residual
+    signs = itertools.cycle([1e-3, -1e-3])
+
+    def disturbed(self, at, events_only=False):
+        return residual(self, at, events_only) + next(signs) * np.array([-1.0, 1.0])
+
+    monkeypatch.setattr(StepEquations, "residual", disturbed)
+    with pytest.raises(ProofError, match="does not converge"):
+        prove(oscillator)

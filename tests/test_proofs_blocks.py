@@ -203,3 +203,21 @@ def test_short_steps_prove_the_same_orbit():
     assert short.largest_multiplier < 0.00085971
     proof = short.check()
     assert proof.stable and proof.period.overlaps(long.check().period) and proof.period.rad() < 1e-11
+
+
+def test_derivatives_by_the_start_are_bounded_along_many_phases():
+    """Each phase multiplies the first state by an unknown number in [-1, 1], and forgets the second one."""
+    from liebody_check.proof import _states_by_the_start
+
+    arb, arb_mat = flint.arb, flint.arb_mat
+    many = 12
+    step = arb_mat([[arb(0, 1), 0], [0, 1]])
+    second = arb_mat([[0], [1]])
+    phase = of_checker.Blocks([step], [second], second.transpose(), arb_mat([[1, 0], [0, 1]]))
+    X = _states_by_the_start(of_checker.Derivatives([phase] * many, arb_mat(2, 0), []))
+    assert X is not None
+    for k in range(many):
+        for factor in (1, -1):
+            first = 5 * k  # a phase has two nodes of two states, and a factor
+            assert X[first, 0].contains(factor**k) and X[first + 2, 0].contains(factor ** (k + 1))
+        assert X[5 * k + 1, 1].contains(int(k == 0)) and X[5 * k + 4, 1].contains(-int(k == 0))

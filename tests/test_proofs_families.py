@@ -13,6 +13,7 @@ import pytest
 from test_proofs import WALKING, compass_module, refused, simplest_walker, van_der_pol
 from test_proofs_phases import ALPHA, GRAVITY, RUNNING, rimless_wheel, runner
 
+import liebody as lb
 from liebody.gaits import Branch, Family, ProofError, continuation, periodic_orbit, prove, prove_branch
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
@@ -70,30 +71,36 @@ def after(q, v, mu, time, steps=90, order=30):
     return q, v
 
 
+def exact_orbit(mu, v, guess):
+    """q at the start and the period (30 digits) of van der Pol's orbit that starts at a given v."""
+    q, time = guess
+    step = mpmath.mpf(10) ** -12
+
+    def defect(q, time):
+        end = after(q, v, mu, time)
+        return mpmath.matrix([end[0] - q, end[1] - v])
+
+    J = mpmath.matrix(2, 2)
+    F = defect(q, time)
+    J[:, 0] = (defect(q + step, time) - F) / step
+    J[:, 1] = (defect(q, time + step) - F) / step
+    for _ in range(5):
+        change = mpmath.lu_solve(J, F)
+        q, time = q - change[0], time - change[1]
+        F = defect(q, time)
+    assert mpmath.norm(F) < mpmath.mpf(10) ** -20
+    return q, time
+
+
 @pytest.mark.parametrize("value", ["0.999", "0.9999", "1.001"])
 def test_orbits_of_many_digits_lie_in_the_boxes_of_a_smooth_family(oscillator, oscillating, value):
     """The start has a given v[0]; its q[0] and the period by Newton's method in 30 digits."""
     period, state = oscillating.at(value)
     with mpmath.workdps(30):
-        mu, v = mpmath.mpf(value), mpmath.mpf(float(oscillator.v[0]))
+        v = mpmath.mpf(float(oscillator.v[0]))
         assert inside(state[1], v)
         guess = [mpmath.mpf(float(np.mean(x))) for x in (state[0], period)]
-        step = mpmath.mpf(10) ** -12
-
-        def defect(q, time):
-            end = after(q, v, mu, time)
-            return mpmath.matrix([end[0] - q, end[1] - v])
-
-        q, time = guess
-        J = mpmath.matrix(2, 2)
-        F = defect(q, time)
-        J[:, 0] = (defect(q + step, time) - F) / step
-        J[:, 1] = (defect(q, time + step) - F) / step
-        for _ in range(5):
-            change = mpmath.lu_solve(J, F)
-            q, time = q - change[0], time - change[1]
-            F = defect(q, time)
-        assert mpmath.norm(F) < mpmath.mpf(10) ** -20
+        q, time = exact_orbit(mpmath.mpf(value), v, guess)
         assert inside(state[0], q) and inside(period, time)
     assert period[1] - period[0] < 1e-3
 
@@ -166,18 +173,22 @@ def test_bounds_of_the_checker_and_of_the_family_meet(oscillating):
         assert period[0] <= float(part.period.upper()) and float(part.period.lower()) <= period[1]
 
 
-def test_a_family_covers_what_one_box_that_stays_does_not(oscillator, oscillating):
+def test_a_family_covers_what_one_box_that_stays_does_not(oscillator):
+    wide = {"mu": ("0.99", "1.01")}
     with pytest.raises(ProofError, match="no box"):
         # a second interval makes a certificate with one box for all values
-        prove(
-            two_parameters(oscillator), parameters={"mu": ("0.999", "1.001"), "k": ("0.999999", "1.000001")}
-        )
-    assert oscillating.bounds == (Fraction("0.999"), Fraction("1.001"))
+        prove(two_parameters(oscillator), parameters=wide | {"k": ("0.999999", "1.000001")})
+    assert prove(oscillator, parameters=wide).bounds == (Fraction("0.99"), Fraction("1.01"))
+
+
+def test_a_box_with_a_radius_for_each_unknown_holds_for_wider_intervals(oscillator):
+    """One radius of all unknowns is not enough for these intervals."""
+    parameters = {"mu": ("0.999", "1.001"), "k": ("0.999999", "1.000001")}
+    certificate = prove(two_parameters(oscillator), parameters=parameters)
+    assert "radii" in certificate.data and certificate.check().stable
 
 
 def two_parameters(oscillator):
-    import liebody as lb
-
     system = lb.HybridSystem(
         lb.groups.R(1),
         lambda t, q, v, z, p: np.array([p.mu * (1 - q[0] ** 2) * v[0] - p.k * q[0]]),
@@ -370,3 +381,61 @@ def test_the_branch_of_the_compass_gait_is_proved_to_its_flip():
     for orbit in (gait, gait.with_parameters(slope=float(np.radians(2.0)))):
         (lower, upper), _ = family.at(orbit.parameters.get("slope", float(np.radians(3.0))))
         assert lower < orbit.period < upper
+
+
+# -- marks --------------------------------------------------------------------------------------------------
+
+MARKS = (1.3, 1.0, 0.5, -1.0)  # values of q on the way from the top to the bottom
+
+
+def marked_van_der_pol():
+    """Events without a jump divide the orbit into phases, each with a factor of its durations."""
+
+    def guards(t, q, v, z, p):
+        down = {f"down{k}": q[0] - x for k, x in enumerate(MARKS)}
+        up = {f"up{k}": q[0] + x for k, x in enumerate(MARKS)}
+        return {"top": v[0], "bottom": v[0], **down, **up}
+
+    directions = {f"{way}{k}": sign for way, sign in (("down", -1), ("up", 1)) for k in range(len(MARKS))}
+    return lb.HybridSystem(
+        lb.groups.R(1), lambda t, q, v, z, p: np.array([p.mu * (1 - q[0] ** 2) * v[0] - q[0]]),
+        parameters={"mu": 1.0}, guards=guards, directions={"top": -1, "bottom": 1, **directions},
+        name="van der Pol, marked",
+    )  # fmt: skip
+
+
+def marked_orbit(mu, period):
+    return periodic_orbit(
+        marked_van_der_pol(), [2.0], [0.0], period=period, section="top", parameters={"mu": mu},
+        dt=0.01 / max(mu, 2.0), method="rkmk8",
+    )  # fmt: skip
+
+
+def test_marks_make_parts_of_a_family_long():
+    """One part instead of a hundred, around independent orbits; at the top v is zero."""
+    family = prove(marked_orbit(3.0, 8.859), parameters={"mu": ("2.99", "3.01")})
+    assert family.parts == 1 and family.stable
+    proof = family.check()
+    assert proof.stable and len(proof.claim.claim.phases) == 2 + 2 * len(MARKS)
+    for value in ("2.99", "3.01"):
+        period, state = family.at(value)
+        with mpmath.workdps(30):
+            guess = [mpmath.mpf(float(np.mean(x))) for x in (state[0], period)]
+            q, time = exact_orbit(mpmath.mpf(value), mpmath.mpf(0), guess)
+            assert inside(state[0], q) and inside(period, time)
+        assert period[1] - period[0] < 2e-2
+
+
+@pytest.mark.slow
+def test_van_der_pols_orbits_are_one_stable_family_from_a_tenth_to_ten():
+    """The periods at its ends: a series in mu, and the orbit of mu = 10."""
+    family = prove(marked_orbit(10.0, 19.078), parameters={"mu": ("0.1", 10)})
+    assert family.complete and family.stable and family.parts < 500
+    assert family.check().stable
+    for value, period in (("0.1", 2 * np.pi * (1 + 0.01 / 16 - 5e-4 / 3072)), (10, 19.0783695669)):
+        (low, high), _ = family.at(value)
+        assert low - 2e-8 < period < high + 2e-8
+    # alone in a ring around the origin by Lienard's theorem, so they are the orbits of all other proofs
+    for mu, period in ((1.0, 6.66328685932), (3.0, 8.85909549972)):
+        (low, high), _ = family.at(mu)
+        assert low < period < high

@@ -10,11 +10,13 @@ import pytest
 from test_proofs import bounds_of, changed, refused
 
 import liebody as lb
+from liebody.compiler.native.intervals import has_extended_precision
 from liebody.gaits import ProofError, periodic_orbit, prove
 from liebody.scalars import cos, maximum, sin, sqrt, where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
 import liebody_check
+from liebody_check.reading import read
 
 GRAVITY = 9.81
 
@@ -481,11 +483,18 @@ def test_a_floating_body_moves_as_the_runner_does(running):
     proof = certificate.check()
     assert proof.period.overlaps(running.check().period) and proof.shift[0].overlaps(running.check().shift[0])
     assert proof.period.rad() < 1e-12 and certificate.stable
-    # attitudes in space have no such coordinates
-    top = lb.HybridSystem(lb.groups.SO3, lambda t, q, v, z, p: np.array([0, 0, 1 - v[2]]), name="top")
-    orbit = periodic_orbit(top, [1.0, 0, 0, 0], [0, 0, 1.0], period=2 * np.pi, dt=0.01)
-    with pytest.raises(ProofError, match="global coordinates"):
-        prove(orbit)
+
+
+def test_groups_whose_coordinates_are_matrices_are_named():
+    class Turns(lb.groups.LieGroup):
+        n, dim = 2, 1
+
+        def hat(self, u):
+            return np.array([[0, -u[0]], [u[0], 0]])
+
+    wheel = lb.HybridSystem(Turns(), lambda t, q, v, z, p: 1 - v, name="wheel")
+    with pytest.raises(ProofError, match=r"its group is Turns; .* global coordinates"):
+        prove(periodic_orbit(wheel, [1.0, 0, 0, 1.0], [1.0], period=2 * np.pi, dt=0.01))
 
 
 def test_symmetries_that_were_changed_are_refused(running):
@@ -599,3 +608,29 @@ def test_a_condition_that_changes_on_the_way_needs_an_event():
         prove(periodic_orbit(lb.HybridSystem(
             lb.groups.R(1), lambda t, q, v, z, p: np.array([(1 - abs(q[0])) * v[0] - q[0]]), name="kinked",
         ), [2.0], [0.0], period=6.5, dt=0.01))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_extended_precision(), reason="doubles know the ends of its steps too badly")
+def test_the_hopper_of_the_gaits_page_is_proved(tmp_path):
+    """112 s of processor time on two shared cores (Intel Xeon, GCC 12)."""
+    from liebody.contact import Contact
+    from liebody.hybrid import Apex, Fall, controller_2, robot_system
+
+    controller = controller_2("foot", K_r=2200, r_des=0.1410659, D_r=20, K_p=6, K_E=10, E_des=2.8382)
+    floor = Contact("foot", settling=0.05, corners=True)
+    system = robot_system(lb.models.revolute_hopper(), controller, floor, Apex(), Fall(0.03), ledger=False)
+    hopping = {"section": "apex", "symmetries": [[0, 1, 0, 0]], "period": 0.37}
+    gait = periodic_orbit(
+        system, [-2.5243, 2.7676, 0.2574, 1.7802], [0.3301, -0.1919, 0.1263, 0.0], **hopping
+    )
+    certificate = prove(gait)
+    low, high = certificate.period
+    assert low <= 0.37199724126 <= high and high - low < 1e-10
+    low, high = certificate.shift[0]
+    assert low < 0.08776517 < high + 1e-8 and high - low < 1e-9
+    assert len(certificate.data["phases"]) == 12 and len(certificate.nodes) > 20000
+    assert certificate.stable and certificate.largest_multiplier < 1
+    certificate.save(tmp_path / "hopper.json")
+    claim = read(json.loads((tmp_path / "hopper.json").read_text()))
+    assert claim.nodes == len(certificate.nodes) and len(set(claim.radii)) > 1000

@@ -30,6 +30,7 @@ control.Clearance control.DifferentialIK control.Reached control.VelocityCommand
 control.QuadraticProgram control.QuadraticSolution
 io.InaccurateFloats
 gaits.Certificate gaits.ProofError gaits.prove gaits.prove_field
+gaits.ProvedBasin gaits.ProvedBifurcation gaits.prove_basin gaits.prove_flip gaits.prove_fold
 gaits.Design gaits.Designs gaits.design
 identification
 groups.group_named bodies.joint_named mechanisms.force_named mechanisms.Forces

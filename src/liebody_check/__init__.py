@@ -1,18 +1,24 @@
 """Checks certificates of periodic orbits, and says in words what they prove.
 
     python -m liebody_check orbit.json
+    python -m liebody_check --steps c orbit.json      # for orbits of thousands of steps
 
-A certificate (`liebody.gaits.prove`) holds equations, nodes near an orbit, and a radius: no bounds. This
+A certificate (`liebody.gaits.prove`) holds equations, nodes near an orbit, and radii: no bounds. This
 program computes all bounds again, in the ball arithmetic of Arb (python-flint), and shares no code with the
 prover: it imports nothing of liebody.
 
 reading     the file, and whether it is one: the only place that trusts nothing
 numbers     values with derivatives as power series of time, over Arb
 symmetries  that translations leave the equations as they are
+closing     that quaternions are rotations, and a drive repeats
 blocks      solutions of the linear equations of many steps
 motions     boxes of motions after a step, and along it
+compiled    the same by steps.c, in balls of doubles: another program for the part that takes time
 proof       Krawczyk's inequality, multipliers, other events
 families    the same for boxes that move with a parameter, one beside the other
+larger      the equations of an orbit together with a change of its states
+bifurcations  the same for an orbit with the multiplier 1 or -1, whose parameter is unknown
+basins      starts from which every motion converges to an orbit
 words       the theorem
 """
 
@@ -21,17 +27,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .basins import BasinProof, prove_basin_again
+from .bifurcations import BifurcationProof, prove_bifurcation_again
+from .compiled import StepsInC, Unavailable
 from .families import FamilyProof, prove_family_again
+from .motions import Steps, StepsInPython
 from .proof import Proof, prove_again
-from .reading import FamilyClaim, Refused, read
+from .reading import BasinClaim, BifurcationClaim, Claim, FamilyClaim, Refused, read
 
-__all__ = ["FamilyProof", "Proof", "Refused", "check"]
+__all__ = ["BasinProof", "BifurcationProof", "FamilyProof", "Proof", "Refused", "Unavailable", "check"]
 
 
-def check(data: Mapping[str, Any]) -> Any:
-    """The `Proof`, or `FamilyProof`, that a certificate (the content of its file) leads to.
+def check(data: Mapping[str, Any], steps: str = "python") -> Any:
+    """The `Proof` that a certificate (the content of its file) leads to.
 
-    Errors: Refused where it leads to none.
+    It is a `FamilyProof`, `BifurcationProof` or `BasinProof` for certificates of these.
+
+    steps  "python": all bounds are balls of Arb. "c": those of steps are computed by steps.c, which the
+           system's C compiler compiles first; for orbits of thousands of steps
+
+    Errors: Refused where it leads to none; Unavailable where steps in C cannot be computed on this machine.
     """
+    if steps not in ("python", "c"):
+        raise ValueError(f"steps is {steps!r}, expected 'python' or 'c'")
     claim = read(data)
-    return prove_family_again(claim) if isinstance(claim, FamilyClaim) else prove_again(claim)
+    order = claim.order if isinstance(claim, Claim) else claim.claim.order
+    program: Steps = StepsInC(order) if steps == "c" else StepsInPython(order)
+    if isinstance(claim, FamilyClaim):
+        return prove_family_again(claim, program)
+    if isinstance(claim, BifurcationClaim):
+        return prove_bifurcation_again(claim, program)
+    return prove_basin_again(claim, program) if isinstance(claim, BasinClaim) else prove_again(claim, program)

@@ -126,12 +126,13 @@ class Elimination:
 
     from_start  the last equations are d_0 = e in place of those of the last jump; in the places of given
                 states then stand their changes, which change nothing else
+    most        unknowns of long steps, about
     """
 
-    def __init__(self, derivatives: Derivatives, from_start: bool = False) -> None:
+    def __init__(self, derivatives: Derivatives, from_start: bool = False, most: int = MOST) -> None:
         self.M = derivatives.each(middles)
         self.from_start = from_start
-        length = -(-self.M.size // MOST)
+        length = -(-self.M.size // most)
         self.parts = [_long_steps(x, length) for x in self.M.phases]
         self.long = Derivatives(
             [

@@ -21,11 +21,12 @@ from typing import Any
 from flint import arb, arb_mat
 
 from .blocks import Elimination
+from .closing import must_close
+from .motions import Steps
 from .numbers import Ball, around, ball
 from .proof import (
     Equations,
     Found,
-    end_of,
     is_least,
     multipliers_of,
     no_other_events,
@@ -66,10 +67,11 @@ class ProvedPart:
 
 @dataclass
 class FamilyProof:
-    """What a certificate of a family proves."""
+    """What a certificate of a family proves; by: the program of the steps, "Python" or "C"."""
 
     claim: FamilyClaim
     parts: list[ProvedPart]
+    by: str
     theorem: str = field(default="", repr=False)
 
     @property
@@ -83,36 +85,37 @@ class FamilyProof:
         return states.pop() if len(states) == 1 else None
 
 
-def prove_family_again(claim: FamilyClaim) -> FamilyProof:
-    """The proof of a claim; Refused where a step of it fails."""
-    return precise_proof(lambda: _family(claim))
+def prove_family_again(claim: FamilyClaim, steps: Steps) -> FamilyProof:
+    """The proof of a claim, with its steps by a program; Refused where a part of it fails."""
+    return precise_proof(lambda: _family(claim, steps))
 
 
-def _family(claim: FamilyClaim) -> FamilyProof:
+def _family(claim: FamilyClaim, steps: Steps) -> FamilyProof:
     must_be_symmetries(claim.claim)
+    must_close(claim.claim)
     parts: list[ProvedPart] = []
     for k, part in enumerate(claim.parts):
         try:
-            parts.append(_part(claim, part))
+            parts.append(_part(claim, part, steps))
         except Refused as error:
             raise Refused(f"part {k + 1} of {len(claim.parts)}: {error}") from None
         if k:
             _must_be_linked(parts[-2], parts[-1], part.bounds[0])
-    proof = FamilyProof(claim, parts)
+    proof = FamilyProof(claim, parts, steps.language)
     proof.theorem = theorem_of_family(proof)
     return proof
 
 
-def _part(claim: FamilyClaim, part: Part) -> ProvedPart:
+def _part(claim: FamilyClaim, part: Part, steps: Steps) -> ProvedPart:
     """The proof on a part of the interval."""
-    equations = _Moving(claim, part)
+    equations = _Moving(claim, part, steps)
     c = [ball(x) for x in part.centre]
     slopes = [ball(x) for x in part.slopes]
     radius = [ball(x) for x in part.radius]
     n = len(c)
     away = around((part.bounds[0] - part.place, part.bounds[1] - part.place))
     path = [a + s * away for a, s in zip(c, slopes)]
-    at_place = Equations(claim.at((part.place, part.place), part))
+    at_place = Equations(claim.at((part.place, part.place), part), steps)
     F = at_place.residual(c)
     T = equations.along(path, slopes)
     A = equations.derivatives(path, radius)
@@ -141,7 +144,7 @@ def _part(claim: FamilyClaim, part: Part) -> ProvedPart:
     return ProvedPart(
         part,
         reach,
-        sum_of(durations),
+        equations.period_of(durations),
         durations,
         stretches[0].x[0],
         stable,
@@ -163,8 +166,8 @@ def _must_be_linked(one: ProvedPart, other: ProvedPart, p: Fraction) -> None:
 class _Moving(Equations):
     """F for all values of the parameter in a part."""
 
-    def __init__(self, claim: FamilyClaim, part: Part) -> None:
-        super().__init__(claim.at(part.bounds, part))
+    def __init__(self, claim: FamilyClaim, part: Part, steps: Steps) -> None:
+        super().__init__(claim.at(part.bounds, part), steps)
         self.rates = replace(self.known, moving=claim.parameter)
 
     def along(self, path: list[Ball], slopes: list[Ball]) -> list[Ball]:
@@ -175,14 +178,12 @@ class _Moving(Equations):
         rates = [*self.split_slopes(slopes)]
         for k, ((phase, x, factor), (dx, ds)) in enumerate(zip(parts, rates)):
             after = rates[(k + 1) % len(rates)][0][0]
-            for i, w in enumerate(phase.durations):
-                start = [[a, d] for a, d in zip(x[i], dx[i])]
-                self.known = self.rates
-                end = end_of(self.steps(phase, start, factor * ball(w)))
-                self.known = still
-                rate = self.value(phase.field, [[a[0]] for a in end])
-                moved = [a[1] + f[0] * ball(w) * ds for a, f in zip(end, rate)]
-                T += [a - d for a, d in zip(moved, dx[i + 1])]
+            starts = [[[a, d] for a, d in zip(*rows)] for rows in zip(x[:-1], dx[:-1])]
+            times = [factor * ball(w) for w in phase.durations]
+            ends = self.steps.ends(phase, self.rates, starts, times)
+            for (end, rate), w, behind in zip(ends, phase.durations, dx[1:]):
+                moved = [a[1] + f * ball(w) * ds for a, f in zip(end, rate)]
+                T += [a - d for a, d in zip(moved, behind)]
             last = [[a, d] for a, d in zip(x[-1], dx[-1])]
             self.known = self.rates
             T.append(self.value(phase.section, last)[0][1])

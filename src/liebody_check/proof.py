@@ -19,14 +19,12 @@ from typing import Any
 from flint import acb_mat, arb, arb_mat, ctx
 
 from .blocks import Blocks, Derivatives, Elimination
-from .motions import Numbers, Step, jets, step
-from .numbers import Ball, Known, around, ball, precisely, value_of
+from .closing import must_close
+from .motions import Numbers, Signs, Steps, guard_and_rate, is_quiet, numbers_of, sign_of
+from .numbers import Ball, Known, around, ball, precisely
 from .reading import Claim, Function, Guard, Phase, Refused
 from .symmetries import must_be_symmetries
 from .words import theorem_of
-
-FINE = arb(2) ** -48  # of a state behind a step from numbers
-DEEPEST = 10  # halvings of a step, to decide the sign of a guard
 
 
 @dataclass
@@ -40,6 +38,7 @@ class Proof:
     multipliers  of the return map, as complex balls; None where they were not separated
     modulus      an upper bound of the moduli of all multipliers, from powers of the derivative; or None
     least        whether the period is known to be the least one
+    by           the program of the steps: "Python" or "C"
     """
 
     claim: Claim
@@ -50,6 +49,7 @@ class Proof:
     multipliers: list[Any] | None
     modulus: Ball | None
     least: bool
+    by: str
     theorem: str = field(default="", repr=False)
 
     @property
@@ -69,9 +69,9 @@ class Proof:
         return False if largest is not None and bool(largest > 1) else None
 
 
-def prove_again(claim: Claim) -> Proof:
-    """The proof of a claim; Refused where a step of it fails."""
-    return precise_proof(lambda: _proof(claim))
+def prove_again(claim: Claim, steps: Steps) -> Proof:
+    """The proof of a claim, with its steps by a program; Refused where a part of it fails."""
+    return precise_proof(lambda: proof_of_orbit(claim, steps))
 
 
 def precise_proof(proof: Callable[[], Any]) -> Any:
@@ -86,13 +86,36 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
         ctx.prec, ctx.cap = before
 
 
-def _proof(claim: Claim) -> Proof:
+def proof_of_orbit(claim: Claim, steps: Steps) -> Proof:
+    """The proof, in the precision that is set."""
     must_be_symmetries(claim)
-    equations = Equations(claim)
+    must_close(claim)
+    equations = Equations(claim, steps)
+    found = enclosed(equations)
+    stretches = equations.stretches(found.box)
+    no_other_events(equations, stretches)
+    durations = [sum_of(one.times) for one in stretches]
+    proof = Proof(
+        claim,
+        equations.period_of(durations),
+        durations,
+        [x for one in stretches for x in one.x],
+        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
+        *multipliers_of(equations, found),
+        is_least(equations, stretches),
+        steps.language,
+    )
+    proof.theorem = theorem_of(proof)
+    return proof
+
+
+def enclosed(equations: Equations) -> Found:
+    """The only orbit in the box of a claim, in a box as small as it gets; Refused where there is none."""
+    claim = equations.claim
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
         c[symmetry.coordinate] = ball(symmetry.shift)
-    radius = [ball(claim.radius)] * len(c)
+    radius = [ball(x) for x in claim.radii]
     # existence, and no other one in the box of the claim
     F = arb_mat(len(c), 1, equations.residual(c))
     A = equations.derivatives(c, radius)
@@ -103,26 +126,10 @@ def _proof(claim: Claim) -> Proof:
     # the same orbit in a smaller box, a few times as large as Newton's step
     shift = linear.solve(F)
     tight = [3 * shift[k, 0].abs_upper() + abs(x) * arb(2) ** -52 for k, x in enumerate(c)]
-    most = max(tight, key=float)
-    tight = [x + most * arb(2) ** -6 for x in tight]
-    closer = (
-        _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < ball(claim.radius) else None
-    )
-    found = closer or found
-    stretches = equations.stretches(found.box)
-    no_other_events(equations, stretches)
-    durations = [sum_of(one.times) for one in stretches]
-    proof = Proof(
-        claim,
-        sum_of(durations),
-        durations,
-        [x for one in stretches for x in one.x],
-        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
-        *multipliers_of(equations, found),
-        is_least(equations, stretches),
-    )
-    proof.theorem = theorem_of(proof)
-    return proof
+    most = max((x / r for x, r in zip(tight, radius)), key=float).abs_upper()
+    tight = [x + r * most * arb(2) ** -6 for x, r in zip(tight, radius)]
+    closer = _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < 1 else None
+    return closer or found
 
 
 def sum_of(terms: list[Ball]) -> Ball:
@@ -139,12 +146,12 @@ class Found:
 
 @dataclass
 class _Stretch:
-    """The orbit in a phase: its states at the ends of the steps, the steps, and how long they take."""
+    """The orbit in a phase: its states at the ends of the steps, how long they take, and signs on the way."""
 
     phase: Phase
     x: list[list[Ball]]
-    steps: list[Step]
     times: list[Ball]
+    signs: Signs
 
 
 class Equations:
@@ -154,8 +161,9 @@ class Equations:
     of the first node at the start; in their places the shift is unknown: J(x_m) - x_0' - s xi = 0 at last.
     """
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, steps: Steps) -> None:
         self.claim = claim
+        self.steps = steps
         self.known = Known(
             [around(x) for x in claim.constants], [around(x) for x in claim.parameters.values()]
         )
@@ -174,8 +182,7 @@ class Equations:
 
     def value(self, function: Function, at: Numbers) -> Numbers:
         """A function at a box, with derivatives along the directions of the arguments."""
-        results = value_of(function, jets(at), self.known)
-        return [[y.x[0], *(a[0] for a in y.dx)] for y in results]
+        return numbers_of(function, self.known, at)
 
     def stretches(self, z: list[Ball]) -> list[_Stretch]:
         """The motions from a box of unknowns."""
@@ -183,40 +190,19 @@ class Equations:
         for phase, x, factor in self.split(z):
             if not factor > 0:
                 raise Refused("the period is not positive")
-            pairs = [
-                pair
-                for row, w in zip(x, phase.durations)
-                for pair in self.steps(phase, [[b] for b in row], factor * ball(w))
-            ]
-            stretches.append(_Stretch(phase, x, [one for one, _ in pairs], [time for _, time in pairs]))
+            times = [factor * ball(w) for w in phase.durations]
+            signs = self.steps.signs(phase, self.known, x[:-1], times)
+            stretches.append(_Stretch(phase, x, times, signs))
         return stretches
-
-    def steps(
-        self, phase: Phase, start: Numbers, time: Ball, fine: bool = False, depth: int = 5
-    ) -> list[tuple[Step, Ball]]:
-        """Steps one after the other, with their times: one, or halves of it where no box contains it.
-
-        fine  also where its remainder makes the result wide, for steps from numbers
-        """
-        try:
-            one = step(phase.field, self.known, start, time, self.claim.order)
-            narrow = not fine or all(x[0].rad() < FINE * (1 + abs(x[0])) for x in one.at(time))
-            if narrow or depth == 0:
-                return [(one, time)]
-        except Refused:
-            if depth == 0:
-                raise
-        half = (time / 2).mid()
-        first = self.steps(phase, start, half, fine, depth - 1)
-        return first + self.steps(phase, end_of(first), time - half, fine, depth - 1)
 
     def residual(self, z: list[Ball]) -> list[Ball]:
         F = []
         parts = [*self.split(z)]
         for (phase, x, factor), (_, following, _) in zip(parts, [*parts[1:], parts[0]]):
-            for i, w in enumerate(phase.durations):
-                end = end_of(self.steps(phase, [[b] for b in x[i]], factor * ball(w), True))
-                F += [a[0] - b for a, b in zip(end, x[i + 1])]
+            starts = [[[b] for b in row] for row in x[:-1]]
+            times = [factor * ball(w) for w in phase.durations]
+            for (end, _), row in zip(self.steps.ends(phase, self.known, starts, times, fine=True), x[1:]):
+                F += [a[0] - b for a, b in zip(end, row)]
             last = [[b] for b in x[-1]]
             F += [self.value(phase.section, last)[0][0]]
             F += [a[0] - b for a, b in zip(self.jump(phase, last), following[0])]
@@ -231,12 +217,11 @@ class Equations:
         box = [a + arb(0, r) if r > 0 else a for a, r in zip(z, radius)]
         blocks = []
         for phase, x, factor in self.split(box):
-            steps, rates = [], []
-            for i, w in enumerate(phase.durations):
-                moved = end_of(self.steps(phase, with_unit(x[i]), factor * ball(w)))
-                steps.append(arb_mat([row[1:] for row in moved]))
-                rate = self.value(phase.field, [[a[0]] for a in moved])
-                rates.append(arb_mat([[a[0] * ball(w)] for a in rate]))
+            durations = [ball(w) for w in phase.durations]
+            starts = [with_unit(row) for row in x[:-1]]
+            ends = self.steps.ends(phase, self.known, starts, [factor * w for w in durations])
+            steps = [arb_mat([row[1:] for row in end]) for end, _ in ends]
+            rates = [arb_mat([[a * w] for a in rate]) for (_, rate), w in zip(ends, durations)]
             end = with_unit(x[-1])
             section = arb_mat([row[1:] for row in [self.value(phase.section, end)[0]]])
             blocks.append(Blocks(steps, rates, section, arb_mat([row[1:] for row in self.jump(phase, end)])))
@@ -246,13 +231,13 @@ class Equations:
         return Derivatives(blocks, along, [one.coordinate for one in symmetries])
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
-        return at if phase.jump is None else self.value(phase.jump, at)
+        behind = at if phase.jump is None else self.value(phase.jump, at)
+        return behind if phase.closing is None else self.value(phase.closing, behind)
 
-
-def end_of(steps: list[tuple[Step, Ball]]) -> Numbers:
-    """The box at the end of steps one after the other."""
-    one, time = steps[-1]
-    return one.at(time)
+    def period_of(self, durations: list[Ball]) -> Ball:
+        """The period, of phases with these durations; that of a drive is known."""
+        drive = self.claim.drive
+        return sum_of(durations) if drive is None else around(self.claim.constants[drive.period])
 
 
 def with_unit(x: list[Ball]) -> Numbers:
@@ -287,7 +272,8 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return None, None
     n = X.nrows()
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
-    *_, (_, x, _) = equations.split(found.box)
+    parts = [x for _, x, _ in equations.split(found.box)]
+    x = parts[-1]
     P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
     # a change of the state is the same, up to the symmetries, as one that is zero in their coordinates
     symmetries = equations.claim.symmetries
@@ -295,6 +281,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         xi = arb_mat(N, 1, [ball(x) for x in symmetry.along[0]])
         P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
     left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
+    left_out += _along_spheres(equations.claim, P, parts[0][0])
     kept = [k for k in range(N) if k not in left_out]
     if not kept:
         return [], None
@@ -305,11 +292,30 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return None, _modulus(P)
 
 
+def _along_spheres(claim: Claim, P: arb_mat, start: list[Ball]) -> list[int]:
+    """Let P take changes of unit quaternions q at the start: q . dq = 0, one entry follows from the others.
+
+    The closing makes all changes so. Those entries are left out, as the result says.
+    """
+    left_out = []
+    for rotation in claim.rotations:
+        places = [k for k in range(rotation.place, rotation.place + 4) if k != claim.phases[-1].coordinate]
+        i = max(places, key=lambda k: abs(claim.phases[0].nodes[0][k]))
+        for k in places:
+            if k != i:
+                share = start[k] / start[i]
+                for row in range(P.nrows()):
+                    P[row, k] = P[row, k] - P[row, i] * share
+        left_out.append(i)
+    return left_out
+
+
 def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     """The derivatives (n, N) of all unknowns by the states at the start; None where they are not bounded.
 
     Rump (1983): where X -> M^-1 (B - (A - M) X) takes a box X into its interior, all matrices A are regular,
-    and A^-1 B lies there.
+    and A^-1 B lies there. A box that is a little wider than its image is enough; where the map shrinks boxes
+    by half only, a much wider one would grow from step to step.
     """
     linear = Elimination(A, from_start=True)
     n, N = A.size, A.start
@@ -317,8 +323,8 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     for j in range(N):
         right[n - N + j, j] = 1
     X = linear.solve(right)
-    for _ in range(8):
-        wide = arb_mat(n, N, [x + arb(0, x.rad() * 2 + arb(2) ** -80) for x in X.entries()])
+    for _ in range(24):
+        wide = arb_mat(n, N, [x + arb(0, x.rad() / 8 + arb(2) ** -80) for x in X.entries()])
         X = linear.solve(right + linear.varied(A, wide))
         if all(a.contains_interior(b) for a, b in zip(wide.entries(), X.entries())):
             return X
@@ -332,13 +338,13 @@ def _modulus(P: arb_mat) -> Ball | None:
     |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
     eigenvectors of P_0.
     """
-    bounds = [_by_powers(P)]
+    bounds = [by_powers(P)]
     try:
         _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
         inverse = V.inv()
         radii = arb_mat(P.nrows(), P.ncols(), [x.rad() for x in P.entries()])
         around_it = _sizes(inverse) * radii * _sizes(V)
-        bounds.append(_by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
+        bounds.append(by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
     except (ValueError, ZeroDivisionError):
         pass
     known = [x for x in bounds if x is not None]
@@ -350,7 +356,7 @@ def _sizes(M: acb_mat) -> arb_mat:
     return arb_mat(M.nrows(), M.ncols(), [abs(x).abs_upper() for x in M.entries()])
 
 
-def _by_powers(P: arb_mat) -> Ball | None:
+def by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P
@@ -373,54 +379,31 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
     """Refused unless each guard has no event on the way, and that of a phase's end has one there."""
     for k, stretch in enumerate(stretches):
         phase = stretch.phase
-        for guard in phase.guards:
+        for guard, pieces in zip(phase.guards, stretch.signs.guards):
             end = 0
             same = guard.function == phase.section
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 end = phase.event[1]
-                if _sign(_guard_and_rate(equations, phase, guard.function, stretch.x[-1])[1]) != end:
+                _, rate = guard_and_rate(phase, equations.known, guard.function, stretch.x[-1])
+                if sign_of(rate) != end:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = _is_zero_again(equations.claim, stretches[k - 1].phase, guard)
-            _scan(equations, guard, stretch, starts, end)
+            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            _must_be_quiet(guard, pieces, starts, end)
         last = [[x] for x in stretch.x[-1]]
         for function, sign in phase.at_end:
-            if _sign(equations.value(function, last)[0][0]) != sign:
+            if sign_of(equations.value(function, last)[0][0]) != sign:
                 raise Refused("a condition at the end of a phase has not surely its sign")
 
 
-def _scan(equations: Equations, guard: Guard, stretch: _Stretch, starts: bool, end: int) -> None:
-    """Refused unless no piece of the motion can have an event.
+def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, end: int) -> None:
+    """Refused unless no piece of the motion can have an event, by the signs of the guard and of its rate.
 
     starts   the guard is zero at the start: pieces where its rate has kept its sign since then have none
     end      the sign of the rate with which it is zero at the end, or 0: pieces up to there with this sign
              have none
     """
-
-    def quiet(signs: tuple[int, int]) -> bool:
-        """Whether the guard keeps its sign, or changes against its direction only; a condition: has it."""
-        if guard.sign:
-            return signs[0] == guard.sign
-        return signs[0] != 0 or (guard.direction != 0 and signs[1] == -guard.direction)
-
-    def signs_over(one: Step, a: Ball, b: Ball, depth: int) -> Iterator[tuple[int, int]]:
-        """Signs of the guard and of its rate over pieces of [a, b], halved until one of them tells enough."""
-        box = [state[0] for state in one.at(a.union(b))]
-        value, rate = _guard_and_rate(equations, stretch.phase, guard.function, box)
-        signs = _sign(value), _sign(rate)
-        if depth == 0 or quiet(signs) or (signs[1] != 0 and depth < DEEPEST - 3):
-            yield signs
-            return
-        half = ((a + b) / 2).mid()
-        yield from signs_over(one, a, half, depth - 1)
-        yield from signs_over(one, half, b, depth - 1)
-
-    pieces = [
-        x
-        for one, time in zip(stretch.steps, stretch.times)
-        for x in signs_over(one, arb(0), time.upper(), DEEPEST)
-    ]
     first = 0
     if starts and guard.sign in (0, pieces[0][1]):
         while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
@@ -429,7 +412,7 @@ def _scan(equations: Equations, guard: Guard, stretch: _Stretch, starts: bool, e
     if end and guard.sign in (0, -end):
         while last > 0 and pieces[last - 1][1] == end:
             last -= 1
-    if not all(quiet(x) for x in pieces[first:last]):
+    if not all(is_quiet(guard, x) for x in pieces[first:last]):
         raise Refused(
             f"that the {guard.name} keeps its sign is not proved"
             if guard.sign
@@ -437,19 +420,7 @@ def _scan(equations: Equations, guard: Guard, stretch: _Stretch, starts: bool, e
         )
 
 
-def _guard_and_rate(
-    equations: Equations, phase: Phase, function: Function, x: list[Ball]
-) -> tuple[Ball, Ball]:
-    rate = equations.value(phase.field, [[a] for a in x])
-    value, along = equations.value(function, [[a, r[0]] for a, r in zip(x, rate)])[0]
-    return value, along
-
-
-def _sign(x: Ball) -> int:
-    return 1 if bool(x > 0) else -1 if bool(x < 0) else 0
-
-
-def _is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
+def is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
     """Whether a guard is zero at the start of a phase because the phase before it ended where its own was.
 
     Functions become sums of numbers times terms, which are products, quotients and functions of such sums.
@@ -503,39 +474,42 @@ def _without_zeros(total: _Sum) -> _Sum:
 
 
 def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
-    """Whether the orbit is at its start at no time between."""
-    events = equations.claim.events
+    """Whether the orbit is at its start at no time between.
+
+    Periods of a motion of rotations are multiples of a least one, tau, after which quaternions have some
+    signs, and after 2 tau their own ones. So T = tau, if T changes signs, and no time before it restores all.
+    """
+    claim = equations.claim
+    events = claim.events
+    if claim.drive is not None:
+        return False
     if not events:
-        return not equations.claim.symmetries and _leaves_its_start(equations, stretches[0])
+        unknown = claim.symmetries or (claim.rotations and not claim.flipped)
+        flips = claim.phases[0].coordinate in claim.flipped
+        return not unknown and _leaves_its_start(stretches[0].signs.returns, flips)
     # a shorter period would repeat the events, and the states behind them
     for length in range(1, len(events)):
         if events == events[length:] + events[:length]:
             pairs = zip(stretches[0].x[0], stretches[length].x[0])
-            unknown = equations.claim.symmetries or len(events) < len(stretches)
+            unknown = claim.symmetries or claim.rotations or len(events) < len(stretches)
             if unknown or all(a.overlaps(b) for a, b in pairs):
                 return False
     return True
 
 
-def _leaves_its_start(equations: Equations, stretch: _Stretch) -> bool:
+def _leaves_its_start(pieces: list[tuple[bool, int]], flips: bool) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
     y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
     between, boxes must not meet that of the start.
+
+    flips  y_j is of a quaternion that returns with the other sign, and -c at the end: then boxes up to there
+           must not meet that of the start, either
     """
-    phase = stretch.phase
-    j = phase.coordinate
-    assert j is not None
-    found: list[tuple[bool, int]] = []
-    for one, time in zip(stretch.steps, stretch.times):
-        for k in range(4):
-            box = [state[0] for state in one.at((arb(k) / 4).union(arb(k + 1) / 4) * time.upper())]
-            rate = equations.value(phase.field, [[a] for a in box])[j][0]
-            found.append((all(a.overlaps(b) for a, b in zip(box, stretch.x[0])), _sign(rate)))
     first = 0
-    while first < len(found) and found[first][1] == found[0][1] != 0:
+    while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
         first += 1
-    last = len(found)
-    while last > 0 and found[last - 1][1] == found[-1][1] != 0:
+    last = len(pieces)
+    while not flips and last > 0 and pieces[last - 1][1] == pieces[-1][1] != 0:
         last -= 1
-    return not any(meets for meets, _ in found[first:last])
+    return not any(meets for meets, _ in pieces[first:last])

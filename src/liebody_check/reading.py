@@ -6,17 +6,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
 FORMAT_OF_FAMILIES = "liebody certificate 3"
+FORMAT_OF_BIFURCATIONS = "liebody certificate 4"
+FORMAT_OF_BASINS = "liebody certificate 5"
+FORMAT_OF_CLOSINGS = "liebody certificate 6"
+SIGNS = {"fold": 1, "flip": -1}
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
     **dict.fromkeys(("arcsin", "arccos"), 1),
 }
+ENTRIES = {"format", "name", "constants", "parameters", "phases", "symmetries", "radius", "order"}
+OF_PHASES = {"states", "field", "section", "guards", "at_end", "durations", "nodes", "factor"}
 Bounds = tuple[Fraction, Fraction]
+Changes = tuple[tuple[tuple[Fraction, ...], ...], ...]  # of each phase, a row for each node
+PI = tuple(Fraction(f"3.14159265358979323846264338327950288419{digit}") for digit in "78")  # below and above
 
 
 class Refused(ValueError):
@@ -50,6 +59,7 @@ class Phase:
     event       name and direction of the guard that it is; or else `coordinate`, the index of a state
     jump        the state at the start of the next phase; None: it stays
     at_end      functions with a sign at the end of the phase: conditions of the jump
+    closing     what takes the state behind the last jump to that at the start; None: it stays
     """
 
     states: tuple[str, ...]
@@ -63,6 +73,27 @@ class Phase:
     nodes: tuple[tuple[Fraction, ...], ...]
     durations: tuple[Fraction, ...]
     factor: Fraction
+    closing: Function | None = None
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Four states of all phases, from `place` on, that are a unit quaternion; it returns with this sign."""
+
+    place: int
+    sign: int
+
+
+@dataclass(frozen=True)
+class Drive:
+    """The time as a state of all phases, at `place`; the drive repeats after 2 pi / rate.
+
+    period  the number of the constant that is 2 pi / rate
+    """
+
+    place: int
+    rate: Fraction
+    period: int
 
 
 @dataclass(frozen=True)
@@ -81,15 +112,26 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a certificate says, with exact numbers."""
+    """What a certificate says, with exact numbers.
+
+    radii  of the box in which the orbit is alone, one for each unknown: of each phase its states, then its
+           factor; in the places of symmetries' coordinates are those of the shifts
+    """
 
     name: str
     constants: tuple[Bounds, ...]
     parameters: dict[str, Bounds]
     phases: tuple[Phase, ...]
     symmetries: tuple[Symmetry, ...]
-    radius: Fraction
+    radii: tuple[Fraction, ...]
     order: int
+    rotations: tuple[Rotation, ...] = ()
+    drive: Drive | None = None
+
+    @property
+    def flipped(self) -> frozenset[int]:
+        """States that are quaternions which return with the other sign."""
+        return frozenset(x.place + k for x in self.rotations if x.sign < 0 for k in range(4))
 
     @property
     def events(self) -> list[tuple[str, int]]:
@@ -151,10 +193,82 @@ class FamilyClaim:
         return replace(claim, parameters=parameters, phases=tuple(phases), symmetries=symmetries)
 
 
-def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
+@dataclass(frozen=True)
+class BifurcationClaim:
+    """What a certificate of a flip or a fold says.
+
+    claim      the equations, with numbers near the orbit; the parameter has about its value there
+    parameter  its place among the parameters
+    kind       "flip" or "fold"; sign: its multiplier
+    normal     l, by which the eigenvector w at the start is scaled: l . w = 1
+    radius     of the box, for all unknowns
+    changes    of each phase, how w moves: a row for each node
+    """
+
+    claim: Claim
+    parameter: int
+    kind: str
+    normal: tuple[Fraction, ...]
+    radius: Fraction
+    changes: Changes
+
+    @property
+    def sign(self) -> int:
+        return SIGNS[self.kind]
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter."""
+        return list(self.claim.parameters)[self.parameter]
+
+    @property
+    def value(self) -> Fraction:
+        """About the value of the parameter."""
+        return self.claim.parameters[self.name][0]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers of motions beside an orbit whose change w_0 is one of the axes of a basin.
+
+    changes  w at the nodes
+    reach    half the widths of boxes around all unknowns of the larger system
+    """
+
+    changes: Changes
+    reach: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class BasinClaim:
+    """What a certificate of a basin says.
+
+    claim    that of the orbit
+    axes     V: starts are c + V a around the first node c, with |a| <= size; a row for each state
+    columns  one for each axis
+    """
+
+    claim: Claim
+    axes: tuple[tuple[Fraction, ...], ...]
+    size: Fraction
+    columns: tuple[Column, ...]
+
+
+AnyClaim = Claim | FamilyClaim | BifurcationClaim | BasinClaim
+
+
+def read(data: Mapping[str, Any]) -> AnyClaim:
     """The claim of a file's content; Refused where it is none."""
+    readers: dict[str, Any] = {
+        FORMAT_OF_FAMILIES: _read_family,
+        FORMAT_OF_BIFURCATIONS: _read_bifurcation,
+        FORMAT_OF_BASINS: _read_basin,
+    }
     try:
-        return _read_family(data) if data["format"] == FORMAT_OF_FAMILIES else _read(data)
+        if data["format"] == FORMAT_OF_CLOSINGS and "parts" in data:
+            return _read_family(data)
+        claim: AnyClaim = readers.get(data["format"], _read)(data)
+        return claim
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, Refused):
             raise
@@ -162,7 +276,14 @@ def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
 
 
 def _read(data: Mapping[str, Any]) -> Claim:
-    formats = FORMAT, FORMAT_OF_PHASES, FORMAT_OF_FAMILIES
+    formats = (
+        FORMAT,
+        FORMAT_OF_PHASES,
+        FORMAT_OF_FAMILIES,
+        FORMAT_OF_BIFURCATIONS,
+        FORMAT_OF_BASINS,
+        FORMAT_OF_CLOSINGS,
+    )
     known_format = data["format"] in formats
     _need(known_format, f"the format is {data['format']!r}, expected one of {', '.join(formats)}")
     constants = tuple(_bounds(x) for x in data["constants"])
@@ -170,7 +291,7 @@ def _read(data: Mapping[str, Any]) -> Claim:
     _need(len(parameters) == len(data["parameters"]), "two parameters have one name")
     known = {"constant": len(constants), "parameter": len(parameters)}
     # one phase stands beside the other entries
-    rows = data["phases"] if data["format"] == FORMAT_OF_PHASES else [data]
+    rows = data["phases"] if data["format"] in (FORMAT_OF_PHASES, FORMAT_OF_CLOSINGS) else [data]
     _need(len(rows) >= 1, "there are no phases")
     sizes = [len(row["states"]) for row in rows]
     phases = tuple(_phase(row, known, sizes[(k + 1) % len(rows)]) for k, row in enumerate(rows))
@@ -179,11 +300,6 @@ def _read(data: Mapping[str, Any]) -> Claim:
     first, last = phases[0], phases[-1]
     same = (first.states, first.field) == (last.states, last.field)
     _need(last.event is not None or same, "the orbit closes between two phases without an event")
-    radius = _binary(data["radius"])
-    _need(
-        all(0 < radius < phase.factor for phase in phases),
-        "the radius is not positive, or not below the factor of the durations",
-    )
     order = data["order"]
     _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
     symmetries = tuple(_symmetry(x, sizes) for x in data.get("symmetries", []))
@@ -193,7 +309,152 @@ def _read(data: Mapping[str, Any]) -> Claim:
             [other.along[0][x.coordinate] for other in symmetries] == moved,
             "a symmetry does not move its coordinate by 1, or another one moves it",
         )
-    return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+    radii = _radii(data, phases)
+    claim = Claim(_name(data["name"]), constants, parameters, phases, symmetries, radii, order)
+    if data["format"] == FORMAT_OF_CLOSINGS:
+        return _with_closing(claim, data)
+    _need(not {"rotations", "drive"} & set(data), "rotations and drives are not in files of this format")
+    return claim
+
+
+def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction, ...]:
+    """The radius of each unknown: one "radius" of all, or "radii"."""
+    unknowns = [len(phase.nodes) * len(phase.states) + 1 for phase in phases]
+    n = sum(unknowns)
+    _need(("radius" in data) != ("radii" in data), 'there is not one of "radius" and "radii"')
+    radii = (_binary(data["radius"]),) * n if "radius" in data else tuple(_binary(x) for x in data["radii"])
+    _need(len(radii) == n, f"there are {len(radii)} radii, expected {n}, one for each unknown")
+    _need(all(x > 0 for x in radii), "a radius is not positive")
+    factors = [radii[end - 1] for end in accumulate(unknowns)]
+    _need(
+        all(r < phase.factor for r, phase in zip(factors, phases)),
+        "a radius is not below the factor of the durations",
+    )
+    return radii
+
+
+def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
+    """The claim of a flip or a fold: that of its orbit, the parameter, and numbers of the eigenvector."""
+    _must_know(data, ENTRIES | {"kind", "parameter", "normal"})
+    claim = _read({**data, "format": FORMAT_OF_PHASES})
+    wide = [name for name, (low, high) in claim.parameters.items() if low != high]
+    _need(not wide, f"parameters with bounds are {wide}, expected none")
+    names = list(claim.parameters)
+    _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
+    _need(data["kind"] in SIGNS, f"the kind is {data['kind']!r}, expected one of {', '.join(SIGNS)}")
+    normal = tuple(_binary(x) for x in data["normal"])
+    radius = _binary(data["radius"])
+    _need(
+        len(normal) == len(claim.phases[0].states), "the normal has not as many entries as there are states"
+    )
+    changes = _changes(claim, [row["changes"] for row in data["phases"]])
+    return BifurcationClaim(claim, names.index(data["parameter"]), data["kind"], normal, radius, changes)
+
+
+def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
+    """The claim of a basin: that of its orbit, the set of starts, and boxes around their motions."""
+    _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"})
+    rows = data["phases"] if "phases" in data else [data]
+    claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
+    _need(not claim.symmetries, "basins of orbits up to a symmetry are not known")
+    N = len(claim.phases[0].states)
+    section = claim.phases[-1].coordinate
+    axes = tuple(tuple(_binary(x) for x in row) for row in data["axes"])
+    free = N - (section is not None)
+    _need(free >= 1, "the section is a point")
+    _need(len(axes) == N and all(len(row) == free for row in axes), "the axes are no basis of the section")
+    _need(section is None or not any(axes[section]), "an axis leaves the section")
+    size = _binary(data["size"])
+    _need(size > 0, "the size of the basin is not positive")
+    unknowns = sum(2 * len(phase.states) * len(phase.nodes) + 1 for phase in claim.phases)
+    columns = []
+    for x in data["columns"]:
+        reach = tuple(_binary(r) for r in x["reach"])
+        _need(len(reach) == unknowns and min(reach) > 0, "the boxes around the motions do not fit")
+        columns.append(Column(_changes(claim, x["changes"]), reach))
+    _need(len(columns) == free, "the numbers of axes and columns do not fit")
+    return BasinClaim(claim, axes, size, tuple(columns))
+
+
+def _must_know(data: Mapping[str, Any], names: set[str]) -> None:
+    """Refuse entries that may say how the orbit closes otherwise: the larger system would not know it."""
+    others = sorted(set(data) - names)
+    _need(not others, f"entries of the file are not known for its format: {', '.join(map(str, others))}")
+
+
+def _changes(claim: Claim, data: Any) -> Changes:
+    """A change of the state at all nodes of each phase."""
+    _need(len(data) == len(claim.phases), "the numbers of changes and phases do not fit")
+    changes = []
+    for phase, rows in zip(claim.phases, data):
+        found = tuple(tuple(_binary(x) for x in row) for row in rows)
+        fits = len(found) == len(phase.nodes) and all(len(x) == len(phase.states) for x in found)
+        _need(fits, "the numbers of changes and states do not fit")
+        changes.append(found)
+    return tuple(changes)
+
+
+def _with_closing(claim: Claim, data: Mapping[str, Any]) -> Claim:
+    """A claim with its rotations, its drive, and the function by which it closes."""
+    states = [phase.states for phase in claim.phases]
+    least = min(map(len, states))
+    rotations = tuple(
+        Rotation(_index(x["place"], least - 3), _direction(x["sign"])) for x in data["rotations"]
+    )
+    constants = list(claim.constants)
+    drive = None
+    if "drive" in data:
+        rate = _number(data["drive"]["rate"])
+        _need(rate > 0, "the rate of a drive is not positive")
+        section = claim.phases[-1].section
+        drive = Drive(_index(data["drive"]["place"], least), rate, section.nodes[section.inputs][1])
+        _need(claim.phases[-1].coordinate == drive.place, "the orbit does not end at a time")
+        # the constant of the section is 2 pi / rate, and nothing else uses it
+        period = 2 * PI[0] / rate, 2 * PI[1] / rate
+        low, high = constants[drive.period]
+        _need(low <= period[0] and period[1] <= high, "the end of a period is not that of the drive")
+        others = [x for phase in claim.phases for x in _functions(phase) if x != section]
+        used = any(("constant", drive.period) in x.nodes for x in others)
+        _need(not used, "the period of the drive is also another constant")
+        constants[drive.period] = period
+    places = [x.place + k for x in rotations for k in range(4)] + ([] if drive is None else [drive.place])
+    _need(len(set(places)) == len(places), "a state is in two quaternions, or the time")
+    _need(len(places) > 0, "there are neither rotations nor a drive")
+    _need(all(x.sign != 0 for x in rotations), "a quaternion has no sign")
+    for k in places:
+        _need(len({x[k] for x in states}) == 1, f"the state {k} has not the same name in all phases")
+        still = all(row[k] == 0 for x in claim.symmetries for row in x.along)
+        _need(still, "a symmetry moves a quaternion, or the time")
+    closing = _closing(len(states[0]), rotations, drive, len(constants))
+    constants.append((Fraction(0), Fraction(0)))
+    phases = (*claim.phases[:-1], replace(claim.phases[-1], closing=closing))
+    return replace(claim, constants=tuple(constants), phases=phases, rotations=rotations, drive=drive)
+
+
+def _functions(phase: Phase) -> list[Function]:
+    """All functions of a phase that a file has."""
+    watched = [guard.function for guard in phase.guards] + [function for function, _ in phase.at_end]
+    return [phase.field, phase.section, *([] if phase.jump is None else [phase.jump]), *watched]
+
+
+def _closing(N: int, rotations: tuple[Rotation, ...], drive: Drive | None, zero: int) -> Function:
+    """y with sign q / |q| for quaternions, and with the time 0; zero: a constant."""
+    nodes: list[tuple[Any, ...]] = [("input", k) for k in range(N)]
+    outputs = list(range(N))
+
+    def node(*operation: Any) -> int:
+        nodes.append(operation)
+        return len(nodes) - 1
+
+    for x in rotations:
+        a, b, c, d = (node("mul", k, k) for k in range(x.place, x.place + 4))
+        length = node("sqrt", node("add", node("add", a, b), node("add", c, d)))
+        divisor = length if x.sign > 0 else node("neg", length)
+        for k in range(x.place, x.place + 4):
+            outputs[k] = node("div", k, divisor)
+    if drive is not None:
+        outputs[drive.place] = node("constant", zero)
+    return Function(N, tuple(nodes), tuple(outputs))
 
 
 def _read_family(data: Mapping[str, Any]) -> FamilyClaim:
@@ -218,7 +479,7 @@ def _read_family(data: Mapping[str, Any]) -> FamilyClaim:
     claim = _read(
         {
             **data,
-            "format": FORMAT_OF_PHASES,
+            "format": FORMAT_OF_PHASES if data["format"] == FORMAT_OF_FAMILIES else FORMAT_OF_CLOSINGS,
             "phases": phases,
             "symmetries": symmetries,
             "radius": float(small).hex(),

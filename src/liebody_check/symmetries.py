@@ -44,12 +44,13 @@ def _slopes(claim: Claim, function: Function, xi: tuple[Fraction, ...]) -> list[
             slopes.append(Fraction(0))
             numbers.append(low if low == high else None)
         else:
-            slopes.append(_slope(op, [slopes[k] for k in operands], [numbers[k] for k in operands]))
-            numbers.append(None)
+            values = [numbers[k] for k in operands]
+            slopes.append(slope_of(op, [slopes[k] for k in operands], values))
+            numbers.append(exact_number(op, values))
     return [slopes[k] for k in function.outputs]
 
 
-def _slope(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
+def slope_of(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
     """The derivative of a result by those of the operands, and those operands that are numbers."""
     if all(a == 0 for a in dx):
         return Fraction(0)
@@ -69,3 +70,19 @@ def _slope(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
     if op == "div" and numbers[1]:
         return first / numbers[1]
     return None
+
+
+def exact_number(op: str, numbers: list[Fraction | None]) -> Fraction | None:
+    """The result of an operation on exact numbers, where it is one."""
+    first, last = numbers[0], numbers[-1]
+    if first is None or last is None:
+        return None
+    if op == "neg":
+        return -first
+    if op == "add":
+        return first + last
+    if op == "sub":
+        return first - last
+    if op == "mul":
+        return first * last
+    return first / last if op == "div" and last else None

@@ -14,10 +14,15 @@ FINEST = Fraction(1, 10**18)  # no more digits are shown
 
 def theorem_of(proof: Any) -> str:
     """The theorem that a proof proves."""
+    return "\n".join([*_lines_of(proof), _checked_by(proof)])
+
+
+def _lines_of(proof: Any) -> list[str]:
+    """The theorem about an orbit."""
     claim = proof.claim
     fixed, free = _parameters(claim)
     lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
-    lines.append(_constants(claim))
+    lines += [*_rotations_and_drive(claim), _constants(claim)]
     several = len(claim.phases) > 1
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
     kind = " that passes these phases once, in this order" if several else kind
@@ -25,29 +30,76 @@ def theorem_of(proof: Any) -> str:
     there = f"For {free} there" if free else "There"
     if claim.symmetries:
         lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
-        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
-    lines.append(f"{there} is a periodic orbit{kind}. Its {least} is T = {bounds(proof.period)}.")
+        kind = _up_to_shifts(claim, kind)
+    period = f"Its {least} is T = {bounds(proof.period)}"
+    if claim.drive is not None:
+        exact = f"2 pi / {_exact(claim.drive.rate)}"
+        period = f"Its period is that of the drive, T = {exact} = {bounds(proof.period)}"
+    lines.append(f"{there} is a periodic orbit{kind}. {period}.")
+    lines += _returns(claim)
     for symmetry, s in zip(claim.symmetries, proof.shift):
         lines.append(f"In each period {claim.phases[0].states[symmetry.coordinate]} moves by {bounds(s)}.")
     first = claim.phases[0]
-    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(first.states, proof.nodes[0]))
+    time = None if claim.drive is None else claim.drive.place
+    state = ", ".join(
+        f"{name} = {bounds(x)}" for k, (name, x) in enumerate(zip(first.states, proof.nodes[0])) if k != time
+    )
     where = "in phase 1 " if several else "after the jump " if claim.events else ""
-    lines.append(f"It starts {where}at {state}.")
+    at = "at" if time is None else f"at {first.states[time]} = 0 with"
+    lines.append(f"It starts {where}{at} {state}.")
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
-    r = _down(claim.radius, 2)  # nothing is known of orbits beyond the radius
+    lines += [_no_other(claim), _crossings(claim), _stability(proof)]
+    return [x for x in lines if x]
+
+
+def _checked_by(proof: Any) -> str:
+    """Which programs have computed the bounds."""
+    if proof.by == "C":
+        return "Checked by liebody_check: bounds of the steps by its steps.c, all others by Arb."
+    return "Checked by liebody_check: all bounds by Arb."
+
+
+def _no_other(claim: Any) -> str:
+    """The box without another orbit; nothing is known beyond it, so radii are rounded downwards."""
+    first = claim.phases[0]
+    given = [x.coordinate for x in claim.symmetries]
+    starts = " and ".join(f"{first.states[k]} = {_exact(first.nodes[0][k])}" for k in given)
+    other = f"No other orbit that starts at {starts}" if starts else "No other orbit"
+    if len(set(claim.radii)) > 1:
+        return (
+            f"{other} has its {claim.nodes} nodes, at their durations times "
+            f"{'one factor for each phase' if len(claim.phases) > 1 else 'one factor'}, in the box of the "
+            f"certificate, which has a radius for each number. The smallest radii are "
+            f"{', '.join(f'{_down(r, 2)} of {name}' for name, r in _smallest_radii(claim))}."
+        )
+    r = _down(claim.radii[0], 2)
     factors = (
         f"one factor for each phase within {r} of those of the certificate"
-        if several
+        if len(claim.phases) > 1
         else f"one factor within {r} of {_exact(first.factor)}"
     )
-    lines.append(
-        f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
+    return (
+        f"{other} has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
         f"their durations times {factors}{_shifts(claim, r)}."
     )
-    lines += [_crossings(claim), _stability(proof)]
-    return "\n".join(x for x in lines if x)
+
+
+def _smallest_radii(claim: Any) -> list[tuple[str, Fraction]]:
+    """The smallest radius of each state over all nodes, of the factors, and of each shift, with names."""
+    shifts = {x.coordinate: f"the shift of {claim.phases[0].states[x.coordinate]}" for x in claim.symmetries}
+    least: dict[str, Fraction] = {}
+    radii = iter(claim.radii)
+    names = [
+        name
+        for phase in claim.phases
+        for name in [*(x for _ in phase.nodes for x in phase.states), "the factors"]
+    ]
+    for k, (name, r) in enumerate(zip(names, radii)):
+        name = shifts.get(k, name)
+        least[name] = min(r, least.get(name, r))
+    return list(least.items())
 
 
 def theorem_of_family(proof: Any) -> str:
@@ -56,13 +108,14 @@ def theorem_of_family(proof: Any) -> str:
     fixed, free = _parameters(claim)
     first, last = proof.parts[0], proof.parts[-1]
     low, high = first.part.bounds[0], last.part.bounds[1]
-    lines = [f"Theorem ({claim.name}, a family). {_motion(claim, fixed)}", _constants(claim)]
+    lines = [f"Theorem ({claim.name}, a family). {_motion(claim, fixed)}"]
+    lines += [*_rotations_and_drive(claim), _constants(claim)]
     several = len(claim.phases) > 1
     lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
     kind = " that passes these phases once, in this order" if several else kind
     if claim.symmetries:
-        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
+        kind = _up_to_shifts(claim, kind)
     count = len(proof.parts)
     boxes = "a box" if count == 1 else f"one of {count} boxes, each for a part of the interval,"
     radii = [x for one in proof.parts for x in one.part.radius]
@@ -83,12 +136,95 @@ def theorem_of_family(proof: Any) -> str:
     lines.append(f"So these orbits are one smooth curve over {name}.")
     least = all(one.least for one in proof.parts)
     which = "least periods" if least else "periods (perhaps not the least ones)"
+    which = which if claim.drive is None else "periods, that of the drive,"
     periods = [_hull([one.period]) for one in proof.parts]
     whole = min(a for a, _ in periods), max(b for _, b in periods)
     lines.append(f"Their {which} lie within T = {between(*whole)}.")
+    lines += _returns(claim)
     lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
-    lines += [_crossings(claim), *_stability_of_family(proof)]
+    lines += [_crossings(claim), *_stability_of_family(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
+
+
+def theorem_of_bifurcation(proof: Any) -> str:
+    """The theorem about a flip or a fold."""
+    claim, name, kind = proof.claim.claim, proof.claim.name, proof.claim.kind
+    fixed = _values({x: bounds for x, bounds in claim.parameters.items() if x != name})
+    lines = [f"Theorem ({claim.name}, a {kind} over {name}). {_motion(claim, fixed)}", _constants(claim)]
+    several = len(claim.phases) > 1
+    lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
+    passes = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
+    passes = " that passes these phases once, in this order," if several else passes
+    if claim.symmetries:
+        passes = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{passes}"
+    r = _down(proof.claim.radius, 2)
+    first = claim.phases[0]
+    factors = (
+        f"one factor for each phase within {r} of those of the certificate"
+        if several
+        else f"one factor within {r} of {_exact(first.factor)}"
+    )
+    sign = proof.claim.sign
+    which = "the multiplier -1" if sign < 0 else "a multiplier 1"
+    beside = "" if sign < 0 or claim.events else " beside that along the orbit"
+    period = "least period" if proof.least else "period (perhaps not the least one)"
+    lines += [
+        f"Exactly one periodic orbit{passes} has {which}{beside} and its {claim.nodes} nodes within {r} "
+        f"(each state) of those of the certificate, at their durations times {factors}{_shifts(claim, r)}, "
+        f"and {name} within {r} of {_exact(proof.claim.value)}.",
+        f"There {name} = {bounds(proof.value)}. The {period} is T = {bounds(proof.period)}.",
+    ]
+    for symmetry, s in zip(claim.symmetries, proof.shift):
+        lines.append(f"In each period {first.states[symmetry.coordinate]} moves by {bounds(s)}.")
+    state = ", ".join(f"{x} = {bounds(y)}" for x, y in zip(first.states, proof.start))
+    where = "in phase 1 " if several else "after the jump " if claim.events else ""
+    lines.append(f"It starts {where}at {state}.")
+    change = ", ".join(bounds(x) for x in proof.direction)
+    lines.append(f"The eigenvector there is ({change}).")
+    if sign > 0:
+        lines.append(f"Near it the orbits are one curve, which has a quadratic turn over {name} there.")
+    elif proof.others is not None and not any(x.overlaps(1) for x in proof.others):
+        lines.append(f"As {name} passes this value, the multiplier passes -1 at a rate that is not zero.")
+    lines += [_crossings(claim), _others(proof), _checked_by(proof)]
+    return "\n".join(x for x in lines if x)
+
+
+def theorem_of_basin(proof: Any) -> str:
+    """The theorem about an orbit, and the starts from which motions converge to it."""
+    claim = proof.claim.claim
+    first, last = claim.phases[0], claim.phases[-1]
+    if last.coordinate is not None:
+        name = first.states[last.coordinate]
+        which = f" with {name} = {_exact(first.nodes[0][last.coordinate])}"
+    else:
+        which = " of phase 1" if len(claim.phases) > 1 else ""
+        if proof.zero:
+            verb = "is" if len(proof.zero) == 1 else "are"
+            which += f" in which {' and '.join(proof.zero)} {verb} zero, as behind a jump at {last.event[0]}"
+    lines = [
+        *_lines_of(proof.orbit),
+        "Let c be the first node and V the matrix of axes of the certificate, and |.| the Euclidean length.",
+        f"Every motion converges to this orbit that starts at a state x{which}, with |V^-1 (x - c)| <= "
+        f"{_exact(proof.claim.size)}.",
+        "With each return x comes nearer to the orbit's start x*: |V^-1 (x - x*)| shrinks to "
+        f"{_up(_fraction(proof.contraction), 3)} of itself, or less.",
+        f"All such states x within {_down(_fraction(proof.inside), 3)} of c are among them.",
+        _checked_by(proof),
+    ]
+    return "\n".join(lines)
+
+
+def _others(proof: Any) -> str:
+    """The multipliers beside that of the bifurcation."""
+    others = proof.others
+    if others is None:
+        return "Its other multipliers are not separated from this one."
+    if not others:
+        return "There is no other multiplier."
+    shown = "; ".join(_complex(x) for x in others)
+    inside = all(bool(abs(x) < 1) for x in others)
+    said = f"The other multipliers are: {shown}."
+    return f"{said}\nThey lie inside the unit circle." if inside else said
 
 
 def _hull(balls: Any) -> tuple[Fraction, Fraction]:
@@ -152,9 +288,43 @@ def _motion(claim: Any, fixed: str) -> str:
             f"until the guard {_event(phase.event)}; there it jumps to J{k}(y) in phase {after}"
             if phase.event
             else "until the orbit closes"
+            if claim.drive is None
+            else f"until {phase.states[claim.drive.place]} = T"
         )
         lines.append(f"In phase {k}, y = ({', '.join(phase.states)}) obeys dy/dt = f{k}(y) {end}.")
     return "\n".join(lines)
+
+
+def _rotations_and_drive(claim: Any) -> list[str]:
+    """What some of the states are: unit quaternions, and the time."""
+    states = claim.phases[0].states
+    lines = [
+        f"{_quaternion(claim, x)} is a unit quaternion, whose length 1 the motion keeps. It stands for a "
+        "rotation; the quaternion with all signs changed stands for the same one."
+        for x in claim.rotations
+    ]
+    if claim.drive is not None:
+        rate = claim.drive.rate
+        time = states[claim.drive.place]
+        lines.append(
+            f"{time} is the time. All functions have the same values at {time} + T, T = 2 pi / "
+            f"{_exact(rate)}: they are driven with this period."
+        )
+    return lines
+
+
+def _quaternion(claim: Any, rotation: Any) -> str:
+    return f"({', '.join(claim.phases[0].states[rotation.place : rotation.place + 4])})"
+
+
+def _returns(claim: Any) -> list[str]:
+    """Which quaternions change their sign in a period."""
+    return [
+        f"After this time the rotation of {_quaternion(claim, x)} is the same one, and its quaternion has "
+        "changed its sign; no function tells the two signs from each other."
+        for x in claim.rotations
+        if x.sign < 0
+    ]
 
 
 def _moved(claim: Any, symmetry: Any) -> str:
@@ -163,6 +333,12 @@ def _moved(claim: Any, symmetry: Any) -> str:
         (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
     )
     return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+
+
+def _up_to_shifts(claim: Any, kind: str) -> str:
+    """Of which orbit it is said that there is one; kind: what is said of it besides."""
+    shifts = "such a shift" if len(claim.symmetries) == 1 else "such shifts"
+    return f", up to {shifts},{kind}" if kind else f" up to {shifts}"
 
 
 def _shifts(claim: Any, r: str) -> str:
@@ -179,13 +355,18 @@ def _event(event: tuple[str, int]) -> str:
 
 def _parameters(claim: Any) -> tuple[str, str]:
     """Parameters with one value, and those for which the theorem holds at each value between two."""
-    fixed = [f"{name} = {_exact(low)}" for name, (low, high) in claim.parameters.items() if low == high]
     free = [
         f"each {name} from {_exact(low)} to {_exact(high)}"
         for name, (low, high) in claim.parameters.items()
         if low != high
     ]
-    return f" and {', '.join(fixed)}" if fixed else "", " and ".join(free)
+    return _values(claim.parameters), " and ".join(free)
+
+
+def _values(parameters: Any) -> str:
+    """The parameters that have one value."""
+    fixed = [f"{name} = {_exact(low)}" for name, (low, high) in parameters.items() if low == high]
+    return f" and {', '.join(fixed)}" if fixed else ""
 
 
 def _exact(x: Fraction) -> str:
@@ -197,7 +378,9 @@ def _exact(x: Fraction) -> str:
 
 def _constants(claim: Any) -> str:
     """Which numbers the functions have."""
-    if any(low != high for low, high in claim.constants):
+    drive = claim.drive
+    given = [x for k, x in enumerate(claim.constants) if drive is None or k != drive.period]
+    if any(low != high for low, high in given):
         return "The constants of these functions are any numbers within their bounds in the certificate."
     return "The constants of these functions are exactly the numbers of the certificate."
 
@@ -240,6 +423,8 @@ def _stability(proof: Any) -> str:
 
 
 def _of_what(proof: Any) -> str:
+    if proof.claim.drive is not None:
+        return "of its map over a period"
     return "of its return map" if proof.claim.phases[-1].event else "beside the 1 along the orbit"
 
 

@@ -17,7 +17,7 @@ from .native.casadi_external import to_casadi_external
 from .native.device import DeviceKernel, DeviceMarch, cuda_device
 from .native.device_rows import DeviceMemory, DeviceSource, DeviceTake
 from .native.foreign import Foreign, ForeignCall
-from .native.intervals import IntervalLibrary, NotProved, exactly, middle
+from .native.intervals import IntervalLibrary, NotProved, exactly, middle, rounded_outward
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
@@ -68,6 +68,7 @@ __all__ = [
     "middle",
     "outward",
     "repeated",
+    "rounded_outward",
     "sympy_rules",
     "tape_of",
     "to_casadi",

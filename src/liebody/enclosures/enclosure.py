@@ -122,10 +122,11 @@ def enclose(
 ) -> Enclosure:
     """Compute a tube: boxes over time that provably contain every motion from a box of initial states.
 
-    system      a Robot whose joints turn about one axis or slide along one, a HybridSystem on R(n) without
-                events, or a vector field y' = f(y) of NumPy operators (with v0 = None)
+    system      a Robot, a HybridSystem without events on R(n), SE2, SO3, SE3 or products of them, or a vector
+                field y' = f(y) of NumPy operators (with v0 = None)
     q0, v0      (nq,), (nv,): each entry is a number, or a pair (lower, upper). Fractions, and decimals in
-                quotes such as "0.1", are exact; 0.1 is the binary number next to it
+                quotes such as "0.1", are exact; 0.1 is the binary number next to it. A quaternion q in q0
+                stands for the rotation of q / |q|, and a box of them for all these rotations
     t_end       end of the tube                                                                          [s]
     tau         efforts of a robot: (nv,), or a function (t, q, v) or (t, q, v, p), as in `simulate`
     joints      what acts in joints of a robot, as in `simulate`
@@ -142,7 +143,8 @@ def enclose(
     cannot switch the direction of rounding.
 
     Raises EnclosureError if the tube cannot be continued; the message has the time and what may help. Raises
-    ModelError for systems that are not covered, and GraphError for operations without a rule.
+    ModelError for systems that are not covered, GraphError for operations without a rule, and
+    ConfigurationError for quaternions whose norm is not one.
 
         tube = lb.enclose(lb.models.double_pendulum(), [(1.0, 1.001), 0.0], [0.0, 0.0], 1.0)
         tube.boxes, tube.at(0.5)

@@ -3,11 +3,15 @@
 The state is y = (q, v, w, t). Parameters w with several values are states that stay, and the time is one that
 grows: so a step knows how its end depends on them, and a fast motion does not forget that a mass is the same
 in all steps. Parameters with one value are exact constants.
+
+Rotations in space are unit quaternions among q. Their equations are polynomials that keep |q| = 1, so four
+entries are as good as a chart, and hold for all times. A box of numbers stands for the rotations q / |q|.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,9 +19,9 @@ import numpy as np
 
 from ..base.arguments import members, short, takes_parameters, vector, wrong_shape
 from ..base.concurrency import Sendable, cached_property
-from ..base.errors import ArgumentError, GraphError, ModelError, known
+from ..base.errors import ArgumentError, ConfigurationError, GraphError, ModelError, known
 from ..base.exact import Bounds, exact_bounds
-from ..compiler import Constants, Expr, FlatLayout, Function, IntervalLibrary, Tape, tape_of, trace
+from ..compiler import Constants, FlatLayout, Function, IntervalLibrary, Tape, tape_of, trace
 from ..groups import LieGroup
 from ..hybrid import HybridSystem
 from ..mechanisms import Mechanism
@@ -27,6 +31,8 @@ from ..simulation import mechanism_of
 Array = Any
 Field = Callable[[Any, Array, Array, Array], Array]  # (t, q, v, p) -> (dq/dt, dv/dt)
 NOTHING = FlatLayout("parameter", {})
+OFF_UNIT = Fraction(1, 10**6)  # of the norm of a quaternion
+ROOT = 1 << 200  # square roots are rounded to 1 / ROOT
 
 
 class ExactMotion(Sendable):
@@ -36,6 +42,7 @@ class ExactMotion(Sendable):
     layout        of its free parameters
     bounds        exact bounds of each entry of them
     rounding      constants with more than 24 binary digits stand for numbers within this share of them
+    quaternions   where in q unit quaternions begin
     """
 
     def __init__(
@@ -46,8 +53,10 @@ class ExactMotion(Sendable):
         layout: FlatLayout,
         parameters: Mapping[str, Any],
         rounding: float,
+        quaternions: Sequence[int] = (),
     ) -> None:
         self.name = name
+        self.quaternions = tuple(quaternions)
         self.names = [*names[0], *names[1]]
         self.nq, self.nv = map(len, names)
         self.layout = layout
@@ -116,7 +125,10 @@ class ExactMotion(Sendable):
 
     def start(self, q0: Any, v0: Any) -> list[Bounds]:
         """Exact bounds of each entry of y at t = 0."""
-        states = [*_entries("q0", q0, self.nq), *_entries("v0", v0, self.nv)]
+        q = _entries("q0", q0, self.nq)
+        for k in self.quaternions:
+            q[k : k + 4] = _unit_quaternion(q[k : k + 4], k, self.name)
+        states = [*q, *_entries("v0", v0, self.nv)]
         bounds = list(self.bounds.values())
         return [*states, *(bounds[k] for k in self.wide), (Fraction(0), Fraction(0))]
 
@@ -127,6 +139,40 @@ def _entries(name: str, given: Any, size: int) -> list[Bounds]:
     if len(entries) != size:
         raise wrong_shape(name, (len(entries),), f"({size},), each entry a number or a pair of bounds")
     return [exact_bounds(f"{name}[{k}]", x) for k, x in enumerate(entries)]
+
+
+def _unit_quaternion(box: Sequence[Bounds], place: int, name: str) -> list[Bounds]:
+    """Bounds of q / |q| for q in a box.
+
+    The entry q_i / |q| grows with q_i; with other entries farther from zero it is nearer to zero.
+    """
+    nearest = [max(low, -high, Fraction(0)) for low, high in box]
+    farthest = [max(abs(low), abs(high)) for low, high in box]
+    least, most = (sum((x * x for x in sizes), Fraction(0)) for sizes in (nearest, farthest))
+    if least > (1 + OFF_UNIT) ** 2 or most < (1 - OFF_UNIT) ** 2:
+        raise ConfigurationError(
+            f"the quaternion q0[{place}:{place + 4}] (w, x, y, z) of {name} has a norm from "
+            f"{math.sqrt(least):.9g} to {math.sqrt(most):.9g}, not 1; divide it by its norm (group.normalize)"
+        )
+    if least == most == 1:
+        return list(box)
+    if not least:
+        raise ArgumentError(f"q0[{place}:{place + 4}] contains zero, which is no quaternion of a rotation")
+
+    def end(i: int, x: Fraction, upper: bool) -> Fraction:
+        # the others near zero make the entry larger in size, and far from it smaller
+        others = nearest if (x > 0) == upper else farthest
+        rest = sum((y * y for j, y in enumerate(others) if j != i), Fraction(0))
+        low, high = _square_root(x * x + rest)
+        return x / (low if (x > 0) == upper else high)
+
+    return [(end(i, low, False), end(i, high, True)) for i, (low, high) in enumerate(box)]
+
+
+def _square_root(x: Fraction) -> Bounds:
+    """Bounds of the square root of a number above zero."""
+    low = Fraction(math.isqrt(x.numerator * ROOT**2 // x.denominator), ROOT)
+    return low, low + Fraction(1, ROOT)
 
 
 def _bounds_of(name: str, layout: FlatLayout, given: Mapping[str, Any]) -> dict[str, Bounds]:
@@ -169,14 +215,15 @@ def _of_system(system: HybridSystem, parameters: Mapping[str, Any], rounding: fl
     for reason, holds in reasons.items():
         if holds:
             raise ModelError(f"motions of {system.name} cannot be enclosed yet: {reason}")
-    _need_vectors(system.name, system.group)
+    group = system.group
+    _need_coordinates(system.name, group)
 
     def field(t: Any, q: Array, v: Array, p: Array) -> Array:
         rate = system.vector_field(t, q, v, system.memory.type(), system.parameters.read(p))
-        return np.concatenate([v, np.asarray(rate)])
+        return np.concatenate([group.coordinate_rate(q, v), np.asarray(rate)])
 
-    names = [f"q[{i}]" for i in range(system.nv)], [f"v[{i}]" for i in range(system.nv)]
-    return ExactMotion(system.name, names, field, system.parameters, parameters, rounding)
+    names = [f"q[{i}]" for i in range(system.nq)], [f"v[{i}]" for i in range(system.nv)]
+    return ExactMotion(system.name, names, field, system.parameters, parameters, rounding, group.quaternions)
 
 
 def _of_robot(
@@ -191,7 +238,8 @@ def _of_robot(
             )
     free = dict.fromkeys(every.entries[entry] for entry in parameters)
     moving: Any = mechanism_of(robot.with_parameters(*free) if free else robot, (), joints)
-    _need_vectors(moving.name, moving.group)
+    group = moving.group
+    _need_coordinates(moving.name, group)
     if tau is not None and not callable(tau):
         tau = vector("tau", tau, moving.nu)
     named = takes_parameters(tau)
@@ -204,22 +252,18 @@ def _of_robot(
         else:
             u = tau
         here, u, _ = moving.given(np.concatenate([u, p]))
-        return np.concatenate(here.rates(t, q, v, u))
+        velocity, acceleration = here.rates(t, q, v, u)
+        return np.concatenate([group.coordinate_rate(q, velocity), acceleration])
 
     labels = moving.labels
     names = list(labels[0].names), list(labels[1].names)
-    return ExactMotion(moving.name, names, field, moving.layout, parameters, rounding)
+    return ExactMotion(moving.name, names, field, moving.layout, parameters, rounding, group.quaternions)
 
 
-def _need_vectors(name: str, group: LieGroup) -> None:
-    """Refuse groups on which a velocity is not the rate of the coordinates."""
-    shape = trace(lambda q, v: group.integrate(q, v), {"q": group.nq, "v": group.dim}, "integrate")
-    plain = group.nq == group.dim and all(
-        type(x) is Expr and x.op == "add" and set(x.args) == {a, b}
-        for x, a, b in zip(*shape.outputs.values(), *shape.inputs.values(), strict=True)
-    )
-    if not plain:
+def _need_coordinates(name: str, group: LieGroup) -> None:
+    """Refuse groups whose coordinates are neither global nor unit quaternions."""
+    if group.nq != group.dim + len(group.quaternions):
         raise ModelError(
             f"motions of {name} cannot be enclosed yet: its group is {group}; proved simulations are about "
-            "R(n), as joints that turn about one axis or slide along one have it"
+            "R(n), motions in a plane and in space (SE2, SO3, SE3), and products of these"
         )

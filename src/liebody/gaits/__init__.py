@@ -30,7 +30,19 @@ from .design import design
 from .designs import Design, Designs
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
-from .proofs import Certificate, Family, ProofError, prove, prove_branch, prove_field
+from .proofs import (
+    Certificate,
+    Family,
+    ProofError,
+    ProvedBasin,
+    ProvedBifurcation,
+    prove,
+    prove_basin,
+    prove_branch,
+    prove_field,
+    prove_flip,
+    prove_fold,
+)
 from .search import improve, search
 from .segments import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
@@ -48,6 +60,8 @@ __all__ = [
     "GaitError",
     "PeriodicOrbit",
     "ProofError",
+    "ProvedBasin",
+    "ProvedBifurcation",
     "StabilizedOrbit",
     "UnreachedPrecision",
     "basin",
@@ -60,8 +74,11 @@ __all__ = [
     "largest_multiplier",
     "periodic_orbit",
     "prove",
+    "prove_basin",
     "prove_branch",
     "prove_field",
+    "prove_flip",
+    "prove_fold",
     "regulator",
     "search",
     "stabilize",

@@ -2,13 +2,16 @@
 
 An array of intervals is an array of doubles with a last axis (-lower, upper), as in runtime/interval.h. There
 is no substitute for a compiler: NumPy cannot round upwards, so nothing is proved without one.
+
+A library in *extended precision* computes with numbers of 80 bits, arrays of numpy.longdouble. They have 64
+binary digits, and doubles 53. Processors of the x86 family have them. Where C's long double is
+another type (Windows, ARM), `has_extended_precision` is False, and such a library computes with doubles.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -47,12 +50,18 @@ class IntervalLibrary:
     constants   theirs
     middles     use the middle of constants that have bounds: for guesses, not for proofs
     directions  of derivatives, at most
+    extended    compute with numbers of 80 bits, where there are any; results then have this `type`
 
     Errors: CompilerError without a C compiler, and where its code does not round as proofs need it.
     """
 
     def __init__(
-        self, tapes: Sequence[Tape], constants: Constants, directions: int, middles: bool = False
+        self,
+        tapes: Sequence[Tape],
+        constants: Constants,
+        directions: int,
+        middles: bool = False,
+        extended: bool = False,
     ) -> None:
         compiler = build.find_compiler()
         if compiler is None:
@@ -62,9 +71,12 @@ class IntervalLibrary:
             )
         self.tapes = tuple(tapes)
         self.directions = directions
+        extended = extended and has_extended_precision()
+        self.type: Any = np.longdouble if extended else np.float64
         bounds = [((low + high) / 2,) * 2 if middles else (low, high) for low, high in constants.every]
-        self.constants = np.array([(-low, high) for low, high in map(outward, bounds)]).reshape(-1, 2)
-        text = interval_source(tapes, len(constants.parameters), directions)
+        outer = [(-low, high) for low, high in map(outward, bounds)]
+        self.constants = np.array(outer, self.type).reshape(-1, 2)
+        text = interval_source(tapes, len(constants.parameters), directions, extended)
         source = build.Source([text], FLAGS, name="interval arithmetic")
         self._library = build.library(source, compiler)
         if not vars(self._library).get("probed"):  # once for each library that is loaded
@@ -80,12 +92,22 @@ class IntervalLibrary:
         if status:
             raise NotProved(REASONS[status])
 
+    def _numbers(self, x: Array) -> Array:
+        """An array of numbers for C; NotProved for what is not finite."""
+        x = np.ascontiguousarray(x, self.type)
+        if not np.isfinite(x).all():
+            raise NotProved(REASONS[2])
+        return x
+
+    def _empty(self, *shape: int) -> Array:
+        return np.empty(shape, self.type)
+
     def evaluate(self, part: int, x: Array, derivatives: Array = None) -> tuple[Array, Array]:
         """Values (m, 2) of a part at a box x (n, 2), and slopes (m, d, 2) along `derivatives` (n, d, 2)."""
         seeds = np.zeros((len(x), 0, 2)) if derivatives is None else derivatives
         d = seeds.shape[1]
-        numbers = _numbers(np.concatenate([x[:, None], seeds], axis=1))
-        out = np.empty((len(self.tapes[part].outputs), 1 + d, 2))
+        numbers = self._numbers(np.concatenate([x[:, None], seeds], axis=1))
+        out = self._empty(len(self.tapes[part].outputs), 1 + d, 2)
         self._call("evaluate", part, self.constants, numbers, d, out)
         return out[:, 0], out[:, 1:]
 
@@ -124,50 +146,52 @@ class IntervalLibrary:
         n = len(x)
         seeds = exactly(np.eye(n)[:, : n * derivatives]) if isinstance(derivatives, bool) else derivatives
         d = seeds.shape[1]
-        numbers = _numbers(np.concatenate([x[:, None], seeds], axis=1))
-        out = np.empty((n, 1 + d, 2))
+        numbers = self._numbers(np.concatenate([x[:, None], seeds], axis=1))
+        out = self._empty(n, 1 + d, 2)
         results = n if part is None else len(self.tapes[part].outputs)
-        tube = np.empty((pieces, results, 1 + d, 2))
+        tube = self._empty(pieces, results, 1 + d, 2)
         observed = -1 if part is None else part
         counts = pieces, observed
-        self._call("enclose", field, self.constants, numbers, d, order, _numbers(time), *counts, out, tube)
+        self._call(
+            "enclose", field, self.constants, numbers, d, order, self._numbers(time), *counts, out, tube
+        )
         return out, tube
 
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:
         """An operation of `OPERATIONS` on arrays of intervals, entry by entry; "sincos" adds an axis of 2."""
         x, y = np.broadcast_arrays(x, x if y is None else y)
-        x = _numbers(x)
+        x = self._numbers(x)
         pair = operation == "sincos"
-        out = np.empty((*x.shape[:-1], 2, 2) if pair else x.shape)
-        self._call("combine", OPERATIONS.index(operation), x.size // 2, x, _numbers(y), out)
+        out = self._empty(*((*x.shape[:-1], 2, 2) if pair else x.shape))
+        self._call("combine", OPERATIONS.index(operation), x.size // 2, x, self._numbers(y), out)
         return out
 
     def multiplied(self, Y: Array, x: Array) -> Array:
         """Y x (n, p, 2) for numbers Y (n, m) and intervals x (m, p, 2)."""
-        out = np.empty((len(Y), x.shape[1], 2))
-        self._call("multiplied", *Y.shape, x.shape[1], _numbers(Y), _numbers(x), out)
+        out = self._empty(len(Y), x.shape[1], 2)
+        self._call("multiplied", *Y.shape, x.shape[1], self._numbers(Y), self._numbers(x), out)
         return out
 
     def product(self, x: Array, y: Array) -> Array:
         """x y (n, p, 2) for matrices of intervals x (n, m, 2) and y (m, p, 2)."""
-        out = np.empty((len(x), y.shape[1], 2))
-        self._call("product", *x.shape[:2], y.shape[1], _numbers(x), _numbers(y), out)
+        out = self._empty(len(x), y.shape[1], 2)
+        self._call("product", *x.shape[:2], y.shape[1], self._numbers(x), self._numbers(y), out)
         return out
 
     # -- the probe ------------------------------------------------------------------------------------------
 
     def _probe(self, compiler: build.Compiler) -> None:
         """Refuse a compiler, or options in $CC, whose code does not round as runtime/interval.h assumes."""
-        x, y = _pairs()
-        out = np.empty((len(x), len(PROBES), 2))
+        x, y = (self._numbers(numbers) for numbers in _pairs())
+        out = self._empty(len(x), len(PROBES), 2)
         self._call("probe", len(x), x, y, out)
         for k, name in enumerate(PROBES):
             signs = k - PROBES.index("products")  # of both factors, as bits
-            for a, b, (minus, upper) in zip(x.tolist(), y.tolist(), out[:, k].tolist(), strict=True):
+            for a, b, (minus, upper) in zip(x, y, out[:, k], strict=True):
                 if not _is_tightest(name, a, b, signs, -minus, upper):
                     raise CompilerError(
-                        f"code of {compiler.command[0]} does not round {name} upwards: of {a!r} and {b!r} it "
-                        f"makes [{-minus!r}, {upper!r}]. So nothing can be proved by it. GCC does on x86-64, "
+                        f"code of {compiler.command[0]} does not round {name} upwards: of {a} and {b} it "
+                        f"makes [{-minus}, {upper}]. So nothing can be proved by it. GCC does on x86-64, "
                         "without options in $CC that change floating-point arithmetic"
                     )
 
@@ -181,17 +205,35 @@ def _pairs() -> tuple[Array, Array]:
     return np.append(x, [1.0, -1.0, 3.0]), np.append(y, [2.0**-60, 2.0**-60, 7.0])
 
 
-def _is_tightest(name: str, x: float, y: float, signs: int, lower: float, upper: float) -> bool:
-    """Whether bounds are the doubles next to an exact result; of roots, within two of them."""
-    a, b = Fraction(x), Fraction(y)
+def _is_tightest(name: str, x: Any, y: Any, signs: int, lower: Any, upper: Any) -> bool:
+    """Whether bounds are the numbers of their type next to an exact result; of roots, within two of them."""
+    a, b = exact_number(x), exact_number(y)
     if name == "roots":
-        inside = 0 <= lower and Fraction(lower) ** 2 <= abs(a) <= Fraction(upper) ** 2
-        return inside and upper - lower <= 2 * math.ulp(upper)
+        inside = 0 <= lower and exact_number(lower) ** 2 <= abs(a) <= exact_number(upper) ** 2
+        return inside and bool(upper <= np.nextafter(np.nextafter(lower, np.inf), np.inf))
     if name == "products":  # of [|a|, 8 |a|] and [|b|, 8 |b|], with signs
         size = abs(a * b) if signs in (0, 3) else -abs(a * b)
-        return (lower, upper) == outward((min(size, 64 * size), max(size, 64 * size)))
+        return _are_next(lower, upper, min(size, 64 * size), max(size, 64 * size))
     exact = {"sums": a + b, "differences": a - b, "quotients": a / b, "multiples": a * b}[name]
-    return (lower, upper) == outward((exact, exact))
+    return _are_next(lower, upper, exact, exact)
+
+
+def _are_next(lower: Any, upper: Any, least: Fraction, most: Fraction) -> bool:
+    """Whether the bounds are the largest number up to `least` and the smallest one from `most` on."""
+    return exact_number(lower) <= least < exact_number(np.nextafter(lower, np.inf)) and exact_number(
+        np.nextafter(upper, -np.inf)
+    ) < most <= exact_number(upper)
+
+
+def exact_number(x: Any) -> Fraction:
+    """The value of a double, or of a number in extended precision."""
+    return Fraction(*x.as_integer_ratio())
+
+
+def has_extended_precision() -> bool:
+    """Whether C's long double, which is numpy's, has the 80 bits of x86 processors."""
+    kind = np.finfo(np.longdouble)
+    return kind.nmant == 63 and kind.maxexp == 16384 and np.dtype(np.longdouble).itemsize == 16
 
 
 def exactly(x: Array) -> Array:
@@ -200,17 +242,15 @@ def exactly(x: Array) -> Array:
     return np.stack([-x, x], axis=-1)
 
 
+def rounded_outward(x: Array) -> Array:
+    """Intervals of doubles that contain intervals in extended precision."""
+    nearest = np.asarray(x, float)
+    return nearest if x.dtype == nearest.dtype else np.nextafter(nearest, np.inf)
+
+
 def middle(x: Array) -> Array:
     """A number within each interval, near its middle."""
     return (x[..., 1] - x[..., 0]) / 2
-
-
-def _numbers(x: Array) -> Array:
-    """An array of doubles for C; NotProved for what is not finite."""
-    x = np.ascontiguousarray(x, float)
-    if not np.isfinite(x).all():
-        raise NotProved(REASONS[2])
-    return x
 
 
 def _pointer(x: Array) -> Any:

@@ -250,15 +250,17 @@ class _Lines:
         return self._arctan2(self._beside(x), x)
 
 
-def interval_source(tapes: Sequence[Tape], parameters: int, directions: int) -> str:
+def interval_source(tapes: Sequence[Tape], parameters: int, directions: int, extended: bool = False) -> str:
     """C source with the calls of runtime/flow_enclosure.h and runtime/interval_arrays.h.
 
     tapes       vector fields, with as many results as inputs, and any other functions
     parameters  how many there are
     directions  along how many of them derivatives are taken at most
+    extended    numbers of 80 bits in place of doubles
     """
     printed = [_Lines(tape, parameters) for tape in tapes]
     lines = [
+        *(["#define EXTENDED"] if extended else []),
         f"#define DIRECTIONS {directions}",
         f"#define MOST_STATES {max(tape.inputs for tape in tapes)}",
         f"#define LENGTH {LENGTH}",

@@ -4,20 +4,20 @@
 
    Arrays of Python hold (-lower, upper) of each value, followed by those of its derivatives. Bounds
    of constants come with each call, so that other ones need no other code. */
-static void read_numbers(Series *nodes, const double *in, int n, int d) {
+static void read_numbers(Series *nodes, const Scalar *in, int n, int d) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j <= d; j++, in += 2) nodes[i][0].v[j] = (Interval){in[0], in[1]};
 }
 
-static void write_number(double **out, const Number *x, int d) {
+static void write_number(Scalar **out, const Number *x, int d) {
     for (int j = 0; j <= d; j++) {
         *(*out)++ = x->v[j].minus;
         *(*out)++ = x->v[j].upper;
     }
 }
 
-APART void evaluate_apart(int part, const double *in, int d, double *out) {
-    Series *nodes = calloc(nodes_of[part], sizeof(Series));
+APART void evaluate_apart(int part, const Scalar *in, int d, Scalar *out) {
+    Series *nodes = malloc(nodes_of[part] * sizeof(Series));
     if (!nodes) {
         failure = NO_MEMORY;
         return;
@@ -30,7 +30,7 @@ APART void evaluate_apart(int part, const double *in, int d, double *out) {
 }
 
 /* A part at a box with derivatives along d directions. */
-int evaluate(int part, const double *constants, const double *in, int d, double *out) {
+int evaluate(int part, const Scalar *constants, const Scalar *in, int d, Scalar *out) {
     constant = (const Interval *)constants;
     ENTER
     if (!failure) evaluate_apart(part, in, d, out);
@@ -55,13 +55,13 @@ static Number polynomial(const Series s, const Number *rest, Interval t, int ord
 }
 
 /* A box with the middle of x that is wider by a share of its width and of its size. */
-static Interval inflated(Interval x, double share) {
-    double more = share * (width(x) + magnitude(x) * 0x1p-20 + 0x1p-40);
+static Interval inflated(Interval x, Scalar share) {
+    Scalar more = share * (width(x) + magnitude(x) * 0x1p-20 + 0x1p-40);
     return (Interval){x.minus + more, x.upper + more};
 }
 
 /* The time at the end of so many pieces. */
-static Interval share_of(double time, int p, int pieces) {
+static Interval share_of(Scalar time, int p, int pieces) {
     return over(times(point(p), point(time)), point(pieces));
 }
 
@@ -71,14 +71,14 @@ static Interval share_of(double time, int p, int pieces) {
    x has the Taylor coefficients up to `order` of motions from the box at the start, z those up to
    order + 1 from the box Z of all states on the way. The coefficients of a function along the
    motion follow from them, and the one of z bounds its remainder. */
-static void follow(int field, int observed, Series *x, Series *z, int order, int d, double end,
-                   int pieces, double *tube) {
+static void follow(int field, int observed, Series *x, Series *z, int order, int d, Scalar end,
+                   int pieces, Scalar *tube) {
     Series *y = x, *rest = z, *own = 0;
     const int *shown = 0;
     int count = inputs_of[field];
     if (observed >= 0) {
         int n = nodes_of[observed];
-        own = calloc(2 * n, sizeof(Series));
+        own = malloc(2 * n * sizeof(Series));
         if (!own) {
             failure = NO_MEMORY;
             return;
@@ -114,10 +114,10 @@ static void follow(int field, int observed, Series *x, Series *z, int order, int
    3. The same formula at [from, to].
 
    The derivatives are motions, too, of the linear equation along, so steps 2 and 3 are theirs. */
-APART void enclose_apart(int field, const double *in, int d, int order, Interval time, int pieces,
-                         int observed, double *out, double *tube) {
+APART void enclose_apart(int field, const Scalar *in, int d, int order, Interval time, int pieces,
+                         int observed, Scalar *out, Scalar *tube) {
     int n = nodes_of[field], states = inputs_of[field];
-    Series *x = calloc(2 * n, sizeof(Series)), *z = x + n;
+    Series *x = malloc(2 * n * sizeof(Series)), *z = x + n;
     if (!x) {
         failure = NO_MEMORY;
         return;
@@ -162,8 +162,8 @@ APART void enclose_apart(int field, const double *in, int d, int order, Interval
 /* The box of the end out (states, 1 + d), and of the states, or of the results of the part
    `observed`, in each of so many equal pieces of the time, tube (pieces, results, 1 + d). `time` is
    (-from, to). */
-int enclose(int field, const double *constants, const double *in, int d, int order,
-            const double *time, int pieces, int observed, double *out, double *tube) {
+int enclose(int field, const Scalar *constants, const Scalar *in, int d, int order,
+            const Scalar *time, int pieces, int observed, Scalar *out, Scalar *tube) {
     constant = (const Interval *)constants;
     ENTER
     Interval t = {time[0], time[1]};

@@ -42,20 +42,20 @@ APART void combine_apart(int op, int64_t n, const Interval *x, const Interval *y
 }
 
 /* z = x op y, entry by entry. */
-int combine(int op, int64_t n, const double *x, const double *y, double *z) {
+int combine(int op, int64_t n, const Scalar *x, const Scalar *y, Scalar *z) {
     ENTER
     if (!failure) combine_apart(op, n, (const Interval *)x, (const Interval *)y, (Interval *)z);
     LEAVE
 }
 
 /* A number times an interval. */
-static inline Interval multiple(double y, Interval x) {
-    double minus = y >= 0.0 ? x.minus : x.upper, upper = y >= 0.0 ? x.upper : x.minus;
-    double size = fabs(y);
+static inline Interval multiple(Scalar y, Interval x) {
+    Scalar minus = y >= 0.0 ? x.minus : x.upper, upper = y >= 0.0 ? x.upper : x.minus;
+    Scalar size = fabs(y);
     return (Interval){size * minus, size * upper};
 }
 
-APART void multiplied_apart(int64_t n, int64_t m, int64_t p, const double *Y, const Interval *x,
+APART void multiplied_apart(int64_t n, int64_t m, int64_t p, const Scalar *Y, const Interval *x,
                             Interval *z) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < p; j++) {
@@ -66,7 +66,7 @@ APART void multiplied_apart(int64_t n, int64_t m, int64_t p, const double *Y, co
 }
 
 /* z (n, p) = Y x for numbers Y (n, m) and intervals x (m, p). */
-int multiplied(int64_t n, int64_t m, int64_t p, const double *Y, const double *x, double *z) {
+int multiplied(int64_t n, int64_t m, int64_t p, const Scalar *Y, const Scalar *x, Scalar *z) {
     ENTER
     if (!failure) multiplied_apart(n, m, p, Y, (const Interval *)x, (Interval *)z);
     LEAVE
@@ -83,7 +83,7 @@ APART void product_apart(int64_t n, int64_t m, int64_t p, const Interval *x, con
 }
 
 /* z (n, p) = x y for matrices of intervals x (n, m) and y (m, p). */
-int product(int64_t n, int64_t m, int64_t p, const double *x, const double *y, double *z) {
+int product(int64_t n, int64_t m, int64_t p, const Scalar *x, const Scalar *y, Scalar *z) {
     ENTER
     if (!failure) product_apart(n, m, p, (const Interval *)x, (const Interval *)y, (Interval *)z);
     LEAVE
@@ -93,12 +93,12 @@ int product(int64_t n, int64_t m, int64_t p, const double *x, const double *y, d
 
 /* [|x|, 8 |x|], or with the opposite signs: each bound of a product of two of these is that of
    another pair of bounds. */
-static Interval away_from_zero(double x, int negative) {
+static Interval away_from_zero(Scalar x, int negative) {
     Interval wide = between(fabs(x), 8.0 * fabs(x));
     return negative ? opposite(wide) : wide;
 }
 
-APART void probe_apart(int64_t n, const double *x, const double *y, Interval *z) {
+APART void probe_apart(int64_t n, const Scalar *x, const Scalar *y, Interval *z) {
     EACH {
         *z++ = plus(point(x[i]), point(y[i]));
         *z++ = less(point(x[i]), point(y[i]));
@@ -111,7 +111,7 @@ APART void probe_apart(int64_t n, const double *x, const double *y, Interval *z)
 }
 
 /* Nine results for each pair of numbers, y not zero. */
-int probe(int64_t n, const double *x, const double *y, double *z) {
+int probe(int64_t n, const Scalar *x, const Scalar *y, Scalar *z) {
     ENTER
     if (!failure) probe_apart(n, x, y, (Interval *)z);
     LEAVE

@@ -28,11 +28,39 @@ static inline Number number_less(Number a, const Number *b, int d) {
     return a;
 }
 
-static inline Number number_times(const Number *a, const Number *b, int d) {
-    Number c;
-    c.v[0] = times(a->v[0], b->v[0]);
-    for (int i = 1; i <= d; i++) c.v[i] = plus(times(a->v[0], b->v[i]), times(a->v[i], b->v[0]));
-    return c;
+/* z_i + x y_i for i from 1 to d, where the sign of x is looked at once: of x >= 0 the bounds of a
+   product are those of multiples of the same bound of y. */
+static inline void add_multiples(Interval x, const Interval *y, Interval *z, int d) {
+    if (DIRECTIONS == 0) return;
+    if (x.minus <= 0.0) {
+        Scalar lower = -x.minus;
+        for (int i = 1; i <= d; i++) {
+            z[i].minus += larger(lower * y[i].minus, x.upper * y[i].minus);
+            z[i].upper += larger(lower * y[i].upper, x.upper * y[i].upper);
+        }
+    } else if (x.upper <= 0.0) { /* -x >= 0 times -y */
+        Scalar lower = -x.upper;
+        for (int i = 1; i <= d; i++) {
+            z[i].minus += larger(lower * y[i].upper, x.minus * y[i].upper);
+            z[i].upper += larger(lower * y[i].minus, x.minus * y[i].minus);
+        }
+    } else {
+        for (int i = 1; i <= d; i++) z[i] = plus(z[i], times(x, y[i]));
+    }
+}
+
+/* sum + a b */
+static inline void add_product(Number *sum, const Number *a, const Number *b, int d) {
+    sum->v[0] = plus(sum->v[0], times(a->v[0], b->v[0]));
+    add_multiples(a->v[0], b->v, sum->v, d);
+    add_multiples(b->v[0], a->v, sum->v, d);
+}
+
+/* rest - a b */
+static inline void subtract_product(Number *rest, const Number *a, const Number *b, int d) {
+    rest->v[0] = less(rest->v[0], times(a->v[0], b->v[0]));
+    add_multiples(opposite(a->v[0]), b->v, rest->v, d);
+    add_multiples(opposite(b->v[0]), a->v, rest->v, d);
 }
 
 static inline Number number_scaled(Number a, Interval s, int d) {
@@ -40,7 +68,7 @@ static inline Number number_scaled(Number a, Interval s, int d) {
     return a;
 }
 
-static inline Number number_shared(Number a, double by, int d) { /* a / by, by > 0 */
+static inline Number number_shared(Number a, Scalar by, int d) { /* a / by, by > 0 */
     for (int i = 0; i <= d; i++) a.v[i] = over(a.v[i], point(by));
     return a;
 }
@@ -65,9 +93,9 @@ static inline Number number_along(const Number *a, Interval value, Interval slop
 static Number weighted(const Series a, const Series b, int k, int last, int d) {
     Number sum = zero_number(d);
     for (int j = 1; j <= last; j++) {
-        Number product = number_times(&a[j], &b[k - j], d);
-        for (int i = 0; i <= d; i++) product.v[i] = scaled(product.v[i], j);
-        sum = number_plus(sum, &product, d);
+        Number multiple = a[j];
+        for (int i = 0; i <= d; i++) multiple.v[i] = scaled(multiple.v[i], j);
+        add_product(&sum, &multiple, &b[k - j], d);
     }
     return sum;
 }
@@ -101,20 +129,14 @@ static void series_opposite(Series y, const Series a, int k, int d) {
 
 static void series_times(Series y, const Series a, const Series b, int k, int d) {
     Number sum = zero_number(d);
-    for (int j = 0; j <= k; j++) {
-        Number product = number_times(&a[j], &b[k - j], d);
-        sum = number_plus(sum, &product, d);
-    }
+    for (int j = 0; j <= k; j++) add_product(&sum, &a[j], &b[k - j], d);
     y[k] = sum;
 }
 
 /* Twice the products of unequal coefficients, and the square in the middle for an even k. */
 static void series_square(Series y, const Series a, int k, int d) {
     Number sum = zero_number(d);
-    for (int j = 0; 2 * j < k; j++) {
-        Number product = number_times(&a[j], &a[k - j], d);
-        sum = number_plus(sum, &product, d);
-    }
+    for (int j = 0; 2 * j < k; j++) add_product(&sum, &a[j], &a[k - j], d);
     for (int i = 0; i <= d; i++) sum.v[i] = scaled(sum.v[i], 2.0);
     if (k % 2 == 0) {
         const Number *middle = &a[k / 2];
@@ -127,10 +149,7 @@ static void series_square(Series y, const Series a, int k, int d) {
 
 static void series_over(Series y, const Series a, const Series b, int k, int d) {
     Number rest = a[k];
-    for (int j = 0; j < k; j++) {
-        Number product = number_times(&y[j], &b[k - j], d);
-        rest = number_less(rest, &product, d);
-    }
+    for (int j = 0; j < k; j++) subtract_product(&rest, &y[j], &b[k - j], d);
     y[k] = number_over(&rest, &b[0], d);
 }
 
@@ -144,10 +163,7 @@ static void series_root(Series y, const Series a, int k, int d) {
         return;
     }
     Number rest = a[k], twice = y[0];
-    for (int j = 1; j < k; j++) {
-        Number product = number_times(&y[j], &y[k - j], d);
-        rest = number_less(rest, &product, d);
-    }
+    for (int j = 1; j < k; j++) subtract_product(&rest, &y[j], &y[k - j], d);
     for (int i = 0; i <= d; i++) twice.v[i] = scaled(twice.v[i], 2.0);
     y[k] = number_over(&rest, &twice, d);
 }
@@ -190,7 +206,7 @@ static void series_sine_and_cosine(Series s, Series c, const Series a, int k, in
 /* r w' = x y' - y x' for the angle w of (x, y), r = x^2 + y^2 */
 static void series_angle(Series w, const Series y, const Series x, const Series r, int k, int d) {
     if (k == 0) {
-        Number a = number_times(&x[0], &y[0], d), b = a;
+        Number a = zero_number(d), b = a;
         for (int i = 1; i <= d; i++) { /* x y_i - y x_i */
             a.v[i] = times(x[0].v[0], y[0].v[i]);
             b.v[i] = times(y[0].v[0], x[0].v[i]);

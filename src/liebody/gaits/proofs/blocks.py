@@ -163,18 +163,20 @@ class BlockElimination:
         self.long = Derivatives(phases, self.M.translations, self.M.coordinates)
         self._invert()
 
-    def as_checked(self) -> BlockElimination:
+    def as_checked(self, most: int = OF_CHECKER) -> BlockElimination:
         """The same equations in steps as long as those of the checker: bounds about as wide as its own.
+
+        most  unknowns of its long steps, about
 
         A box is claimed only if its inequality holds with these. Van der Pol's orbit for mu = 10 has 701
         unknowns. |I - Y A| r is 0.5 r for the inverse of all of them, but 1.3 r in long steps of three.
         """
-        if self.unknowns <= OF_CHECKER:
+        if self.unknowns <= most:
             return self
         exact = Derivatives(
             [x.apply(exactly) for x in self.M.phases], exactly(self.M.translations), self.M.coordinates
         )
-        return BlockElimination(exact, self.from_start, OF_CHECKER)
+        return BlockElimination(exact, self.from_start, most)
 
     def _invert(self) -> None:
         """The inverse Y of the matrix A of long steps, and bounds of the rows of |I - A Y|."""

@@ -18,6 +18,7 @@ from .system import SteppedOrbit, SteppedPhase
 Array = Any
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
+FORMAT_OF_CLOSINGS = "liebody certificate 6"
 
 
 class Checkable:
@@ -34,18 +35,23 @@ class Checkable:
         """Write `data` as JSON, for `python -m liebody_check path`."""
         Path(path).write_text(json.dumps(self.data, indent=1), encoding="utf-8")
 
-    def check(self) -> Any:
+    def check(self, steps: str | None = None) -> Any:
         """The checker's results: its own bounds, and the theorem in words.
 
-        Errors: ProofError where it refuses `data`, and where python-flint is missing.
+        steps  the checker's program for steps: "python" (None: the same, or the one that has checked `data`
+               already), or "c" for orbits of thousands of steps, which is some forty times as fast
+
+        Errors: ProofError where it refuses `data`, where python-flint is missing, and for "c" where there is
+        no C compiler.
         """
-        if not self._checked:
-            self._checked.append(checked_by_another_program(self.data))
+        language = {"python": "Python", "c": "C"}.get(steps or "", steps)
+        if not self._checked or (steps is not None and self._checked[0].by != language):
+            self._checked[:] = [checked_by_another_program(self.data, steps or "python")]
         return self._checked[0]
 
-    def theorem(self) -> str:
-        """The theorem in words, with the bounds of the checker, after it has confirmed it."""
-        return str(self.check().theorem)
+    def theorem(self, steps: str | None = None) -> str:
+        """The theorem in words, with the bounds of the checker, after it has confirmed it; as `check`."""
+        return str(self.check(steps).theorem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +59,14 @@ class Certificate(Checkable):
     """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
 
     period       (lower, upper) [s]
-    nodes        bounds (m, 2 n, 2) of its states (q, v) at the ends of steps: (lower, upper); before a jump
-                 and behind it there is one each
+    nodes        bounds (m, nq + nv, 2) of its states (q, v) at the ends of steps: (lower, upper); before a
+                 jump and behind it there is one each
     times        of the nodes over the period, (m,)
     durations    bounds (phases, 2) of the time from event to event [s]
     shift        bounds (k, 2) of how far it moves in a period along its symmetries: the change of that
                  coordinate of each which moves most
-    radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s nodes
+    radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s
+                 nodes. Where `data` has "radii", one for each unknown, it is the smallest of them
     multipliers  of the return map, the largest first (complex), and `multipliers_radius`, the radius of discs
                  around them which contain the exact ones
     modulus      an upper bound of the moduli of all multipliers, from powers of the derivative
@@ -105,7 +112,7 @@ class Certificate(Checkable):
         )
 
 
-def checked_by_another_program(data: Mapping[str, Any]) -> Any:
+def checked_by_another_program(data: Mapping[str, Any], steps: str = "python") -> Any:
     """The proof to which the checker comes from a certificate's data; ProofError where it refuses it."""
     if importlib.util.find_spec("flint") is None:
         raise ProofError(
@@ -115,15 +122,20 @@ def checked_by_another_program(data: Mapping[str, Any]) -> Any:
     import liebody_check
 
     try:
-        return liebody_check.check(data)
+        return liebody_check.check(data, steps=steps)
     except liebody_check.Refused as error:
         raise ProofError(f"the checker refuses the certificate: {error}") from None
+    except liebody_check.Unavailable as error:
+        raise ProofError(f"the checker cannot be run: {error}") from None
 
 
-def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
+def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order: int) -> dict[str, Any]:
     """The content of a certificate's file: exact numbers, and no bounds of the prover.
 
     A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
+    It has one "radius" of all unknowns, or "radii": of each phase those of its states, then that of its
+    factor; in the places of symmetries' coordinates stand those of the shifts. A file with quaternions or a
+    drive (`closing_data`) has a format of its own, so that no older checker reads it.
     """
     phases = [
         _phase(phase, steps.w) | _nodes(steps)
@@ -133,14 +145,21 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order
         _symmetry(symmetry) | {"shift": s.hex()}
         for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
     ]
-    several = len(phases) > 1 or bool(symmetries)
+    closing = closing_data(equations)
+    several = len(phases) > 1 or bool(symmetries) or bool(closing)
     return {
-        "format": FORMAT_OF_PHASES if several else FORMAT,
+        "format": FORMAT_OF_CLOSINGS if closing else FORMAT_OF_PHASES if several else FORMAT,
         **_constants(equations),
         **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
-        "radius": radius.hex(),
+        **closing,
+        **_radii(radii),
         "order": order,
     }
+
+
+def _radii(radii: Array) -> dict[str, Any]:
+    numbers = [x.hex() for x in radii.tolist()]
+    return {"radii": numbers} if len(set(numbers)) > 1 else {"radius": numbers[0]}
 
 
 def equations_data(
@@ -154,7 +173,23 @@ def equations_data(
             _symmetry(symmetry) | {"start": x.hex()}
             for symmetry, x in zip(equations.symmetries, starts, strict=True)
         ],
+        **closing_data(equations),
     }
+
+
+def closing_data(equations: ExactEquations) -> dict[str, Any]:
+    """Quaternions and drive: places among the states, signs, and the rate; empty without them.
+
+    With a drive, the section of the last phase is t = c, and c is 2 pi / rate.
+    """
+    closing = equations.closing
+    if closing is None:
+        return {}
+    drive = {}
+    if closing.drive is not None:
+        drive = {"drive": {"place": closing.drive.place, "rate": constant_of(closing.drive.rate)}}
+    rotations = [{"place": one.place, "sign": one.sign} for one in closing.rotations]
+    return {"rotations": rotations, **drive}
 
 
 def _constants(equations: ExactEquations) -> dict[str, Any]:

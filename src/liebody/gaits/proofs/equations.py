@@ -100,6 +100,34 @@ class Symmetry:
     along: list[list[Fraction]]
 
 
+@dataclass(frozen=True)
+class Rotation:
+    """Four states of all phases, from `place` on, that are a unit quaternion q; it returns as sign * q."""
+
+    place: int
+    sign: int
+
+
+@dataclass(frozen=True)
+class PeriodicDrive:
+    """The time as a state, at `place` in all phases; everything repeats after 2 pi / rate."""
+
+    place: int
+    rate: Fraction
+
+
+@dataclass
+class Closing:
+    """How an orbit closes behind the last jump, where that is not only by y = y_0 (`closing`).
+
+    tape  takes the state behind the last jump to that at the start
+    """
+
+    rotations: list[Rotation]
+    drive: PeriodicDrive | None
+    tape: Tape
+
+
 @dataclass
 class ExactEquations:
     """The equations of an orbit, as tapes with exact constants: its phases in their order.
@@ -107,6 +135,7 @@ class ExactEquations:
     name        of the system
     common      how many states, the first ones, all phases share: the entries of (q, v)
     symmetries  under which it closes; its start has a given value of their coordinates
+    closing     of quaternions and of a drive; None: there are none
     """
 
     name: str
@@ -114,24 +143,28 @@ class ExactEquations:
     phases: list[OrbitPhase]
     common: int
     symmetries: list[Symmetry] = dataclasses.field(default_factory=list)
+    closing: Closing | None = None
     _parts: dict[Tape, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for phase in self.phases:
-            for tape in phase.tapes:
-                self._parts.setdefault(tape, len(self._parts))
+        tapes = [tape for phase in self.phases for tape in phase.tapes]
+        if self.closing is not None:
+            tapes.append(self.closing.tape)
+        for tape in tapes:
+            self._parts.setdefault(tape, len(self._parts))
 
     def part(self, tape: Tape) -> int:
         """The number of a tape in `library`: phases with the same functions share them."""
         return self._parts[tape]
 
-    def library(self, exact: bool) -> IntervalLibrary:
+    def library(self, exact: bool, extended: bool = False) -> IntervalLibrary:
         """Interval arithmetic of all tapes.
 
-        exact  False: with the middles of constants that have bounds, to compute an orbit and prove nothing
+        exact     False: with the middles of constants that have bounds, to compute an orbit and prove nothing
+        extended  in extended precision, where there is one, and without derivatives
         """
-        most = max(phase.size for phase in self.phases)
-        return IntervalLibrary(list(self._parts), self.constants, most, middles=not exact)
+        most = 0 if extended else max(phase.size for phase in self.phases)
+        return IntervalLibrary(list(self._parts), self.constants, most, not exact, extended)
 
     @property
     def events(self) -> list[tuple[str, int]]:
@@ -168,9 +201,13 @@ def where_it_is_fast(start: Array, rate: Array, constants: Constants) -> tuple[T
     N = len(start)
     j = int(np.argmax(np.abs(rate)))
     value = Fraction(float(start[j]))
-    c = constants.place((value, value))
-    rows = [("input", k) for k in range(N)] + [("constant", c), ("sub", j, N)]
-    return Tape(N, tuple(rows), (N + 1,)), j
+    return section_at(N, j, (value, value), constants), j
+
+
+def section_at(N: int, j: int, value: Bounds, constants: Constants) -> Tape:
+    """The section y_j = c of N states."""
+    rows = [("input", k) for k in range(N)] + [("constant", constants.place(value)), ("sub", j, N)]
+    return Tape(N, tuple(rows), (N + 1,))
 
 
 def exact_parameters(orbit: PeriodicOrbit, given: Mapping[str, Any]) -> dict[str, Bounds]:

@@ -14,14 +14,15 @@ Pieces become shorter until one of these holds.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...compiler import NotProved
 from .equations import OrbitPhase, ProofError, WatchedGuard
-from .system import Enclosed, StepEquations
+from .system import Enclosed, StepEquations, in_threads
 
 Array = Any
-MOST_PIECES = 256  # of a step
+MOST_PIECES = 4096  # of a step
 
 
 def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
@@ -30,17 +31,24 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
         problem.equations.phases, found.orbit.phases, found.phases, strict=True
     ):
         times = [problem.time(w, factor) for w in steps.w]
-        for guard in phase.guards:
+        order = problem.order_of_slopes(found.orbit)
+        whole = in_threads(
+            functools.partial(_signs, problem, phase, phase.guards, order, 1), boxes[:-1], times
+        )
+        for k, guard in enumerate(phase.guards):
             ends = 0  # the sign of the rate with which the guard comes to zero at the end
             same = guard.tape == phase.section
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 ends = phase.event[1]
-                if _sign(_value_and_rate(problem, phase, guard, boxes[-1])[1]) != ends:
+                if (
+                    _sign(_value_and_rate(problem, guard, boxes[-1], problem.rate(phase, boxes[-1]))[1])
+                    != ends
+                ):
                     raise ProofError(
                         f"the guard {guard.name} may graze zero at the end of "
                         f"{_called(problem, phase)}: its rate may be zero"
                     )
-            _along(problem, phase, boxes, times, guard, ends)
+            _along(problem, phase, boxes, times, guard, ends, [signs[k] for signs in whole])
         for tape, sign in phase.at_end:
             if _sign(problem.evaluate(tape, boxes[-1])[0][0]) != sign:
                 raise ProofError(
@@ -65,35 +73,51 @@ def _along(
     times: list[Array],
     guard: WatchedGuard,
     ends: int,
+    whole: list[list[tuple[int, int]]],
 ) -> None:
-    """One guard along all steps of a phase."""
+    """One guard along all steps of a phase; whole: its signs over each step as one piece."""
     steps = len(times)
     # the sign of the rate while the guard has been leaving zero from the start on; None: at the start; 0: not
     leaving: int | None = None if guard.zero_at_start else 0
     for i in range(steps):
-        decided = False
+        signs = whole[i]
         pieces = 1
-        while not decided and pieces <= MOST_PIECES:
-            signs = _signs(problem, phase, guard, boxes[i], times[i], pieces)
-            decided = bool(signs) and _decided(signs, guard, leaving, ends if i == steps - 1 else 0)
+        while not (signs and _decided(signs, guard, leaving, ends if i == steps - 1 else 0)):
             pieces *= 4
-        if not decided:
-            raise ProofError(
-                f"whether {guard.name} has another event in step {i + 1} of {steps} of "
-                f"{_called(problem, phase)} is not decided: its sign and that of its rate both change in all "
-                "boxes; it may graze zero there"
-            )
+            if pieces > MOST_PIECES:
+                raise ProofError(
+                    f"whether {guard.name} has another event in step {i + 1} of {steps} of "
+                    f"{_called(problem, phase)} is not decided: its sign and that of its rate both change in "
+                    "all boxes; it may graze zero there"
+                )
+            (signs,) = _signs(problem, phase, [guard], problem.order, pieces, boxes[i], times[i])
         for _, rate in signs:
             leaving = rate if leaving in (None, rate) else 0
 
 
 def _signs(
-    problem: StepEquations, phase: OrbitPhase, guard: WatchedGuard, box: Array, time: Array, pieces: int
-) -> list[tuple[int, int]]:
-    """Signs of the guard and of its rate on pieces of a step; none where they cannot be bounded."""
+    problem: StepEquations,
+    phase: OrbitPhase,
+    guards: list[WatchedGuard],
+    order: int,
+    pieces: int,
+    box: Array,
+    time: Array,
+) -> list[list[tuple[int, int]]]:
+    """For each guard its signs and those of its rate on pieces of a step; none where there are no bounds."""
     try:
-        _, _, tube = problem.move(phase, box, time, pieces=pieces)
-        bounds = [_value_and_rate(problem, phase, guard, y) for y in tube]
+        _, _, tube = problem.move(phase, box, time, pieces=pieces, order=order)
+        rates = [problem.rate(phase, y) for y in tube]
+    except NotProved:
+        return [[] for _ in guards]
+    return [_signs_of(problem, guard, tube, rates) for guard in guards]
+
+
+def _signs_of(
+    problem: StepEquations, guard: WatchedGuard, tube: Array, rates: list[Array]
+) -> list[tuple[int, int]]:
+    try:
+        bounds = [_value_and_rate(problem, guard, y, rate) for y, rate in zip(tube, rates, strict=True)]
     except NotProved:
         return []
     return [(_sign(value), _sign(rate)) for value, rate in bounds]
@@ -118,10 +142,9 @@ def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | N
 
 
 def _value_and_rate(
-    problem: StepEquations, phase: OrbitPhase, guard: WatchedGuard, y: Array
+    problem: StepEquations, guard: WatchedGuard, y: Array, rate: Array
 ) -> tuple[Array, Array]:
-    """Intervals of a guard and of its rate in a box of states."""
-    rate = problem.rate(phase, y)
+    """Intervals of a guard and of its rate in a box of states with these rates."""
     value, along = problem.evaluate(guard.tape, y, rate[:, None])
     return value[0], along[0, 0]
 

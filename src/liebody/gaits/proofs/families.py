@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base.exact import exact_bounds
 from ...compiler import NotProved, outward
-from .certificate import Checkable, constant_of, equations_data
+from .certificate import FORMAT_OF_CLOSINGS, Checkable, constant_of, equations_data
 from .equations import ExactEquations, ProofError
 from .moving import FamilyPart, MovingBoxes, NearOrbit
 from .phases import Course
@@ -106,7 +106,8 @@ class Family(Checkable):
     def load(cls, path: str | Path) -> Family:
         """A family from the file of `save`; nothing is proved until its `check`."""
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or data.get("format") != FORMAT_OF_FAMILIES:
+        known = isinstance(data, dict) and data.get("format") in (FORMAT_OF_FAMILIES, FORMAT_OF_CLOSINGS)
+        if not known or "parts" not in data:
             raise ProofError(f"{path} is no family of orbits, a file of the format {FORMAT_OF_FAMILIES!r}")
         return cls(data["parameter"], data, data["status"], data["status"] == "complete")
 
@@ -296,7 +297,7 @@ def family_of(
     names = [name for name, _ in data["parameters"]]
     data["parameters"][names.index(parameter)][1] = [constant_of(x) for x in bounds]
     data |= {
-        "format": FORMAT_OF_FAMILIES,
+        "format": FORMAT_OF_FAMILIES if equations.closing is None else FORMAT_OF_CLOSINGS,
         "order": order,
         "common": equations.common,
         "parameter": parameter,

@@ -27,16 +27,23 @@ from typing import Any
 import numpy as np
 
 from ...compiler import Constants, IntervalLibrary, NotProved, Tape, exactly, middle, outward
-from .blocks import BlockElimination, Derivatives
+from .blocks import BlockElimination
 from .equations import ExactEquations, OrbitPhase, ProofError
 from .events import refuse_other_events
 from .multipliers import discs, largest_modulus, return_map_slope
 from .phases import Course
-from .system import MARGIN, Enclosed, StepEquations, SteppedOrbit, upwards
+from .system import (
+    MARGIN,
+    RADII_TRIED,
+    Enclosed,
+    StepEquations,
+    SteppedOrbit,
+    fitting_radius,
+    reach_of,
+    upwards,
+)
 
 Array = Any
-TRIES = 3  # radii of a part
-TERMS = 60  # of a series for the radius
 STABLE = 0.97  # a bound of multipliers that leaves the checker a margin
 
 
@@ -75,7 +82,10 @@ def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> Exa
         )
         for phase in equations.phases
     ]
-    return ExactEquations(equations.name, constants, phases, equations.common, equations.symmetries)
+    closing = equations.closing
+    if closing is not None:
+        closing = replace(closing, tape=tape(closing.tape))
+    return ExactEquations(equations.name, constants, phases, equations.common, equations.symmetries, closing)
 
 
 class FamilyEquations(StepEquations):
@@ -88,8 +98,11 @@ class FamilyEquations(StepEquations):
         super().__init__(equations, order, exact)
         self.parameter = np.zeros(2)
 
-    def evaluate(self, tape: Tape, x: Array, along: Array = None) -> tuple[Array, Array]:
-        return super().evaluate(tape, self._extended(x), None if along is None else _seeds(along, len(x)))
+    def evaluate(
+        self, tape: Tape, x: Array, along: Array = None, library: IntervalLibrary | None = None
+    ) -> tuple[Array, Array]:
+        seeds = None if along is None else _seeds(along, len(x))
+        return super().evaluate(tape, self._extended(x), seeds, library)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         return super().rate(phase, x)[:-1]
@@ -99,12 +112,21 @@ class FamilyEquations(StepEquations):
         return y, slopes[: len(y)]
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
+        self,
+        phase: OrbitPhase,
+        x: Array,
+        time: Array,
+        derivatives: bool | Array = False,
+        pieces: int = 0,
+        order: int | None = None,
+        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
         N = len(x)
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces)
+        y, D, tube = super().move(
+            phase, self._extended(x), time, _seeds(derivatives, N), pieces, order, library
+        )
         return y[:-1], D[:-1], tube[:, :-1]
 
     def _extended(self, x: Array) -> Array:
@@ -189,24 +211,6 @@ class FamilyPart:
         return library.combine("add", exactly(self.near.orbit.flat), moved)
 
 
-def _reach(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array:
-    """|Y F| + |I - Y A| r, with |I - Y A| <= |M^-1| |A - M|."""
-    return upwards(moved + linear.bound(linear.varied(apart, radius[:, None]))[:, 0])
-
-
-def _fitting(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
-    """About the least radius r with |Y F| + |I - Y A| r <= MARGIN^2 r; None where there is none.
-
-    It is the sum of a geometric series of the matrix |I - Y A|.
-    """
-    r = moved / MARGIN**2
-    for _ in range(TERMS):
-        last, r = r, _reach(linear, apart, moved, r) / MARGIN**2
-        if (r <= 1.02 * last).all():
-            return 1.05 * r
-    return None
-
-
 def interval(low: Fraction, high: Fraction) -> Array:
     """Two exact bounds as an interval."""
     a, b = outward((low, high))
@@ -254,15 +258,15 @@ class MovingBoxes:
             moved = problem.newton_step(linear, combine("add", F, combine("mul", T, away)))
             moved = moved + 1e-14 * (1 + np.abs(flat))
             radius = np.maximum(2 * moved, least)
-            for _ in range(TRIES):
+            for _ in range(RADII_TRIED):
                 A = problem.derivatives(near.orbit, upwards(path + radius[:, None]))
                 apart = A.away(linear.M)
-                reach = _reach(linear, apart, moved, radius)
+                reach = reach_of(linear, apart, moved, radius)
                 if (reach < MARGIN * radius).all():
                     found = Enclosed(near.orbit, radius, upwards(path + reach[:, None]), A)
                     refuse_other_events(problem, found)
                     return FamilyPart(low, high, near, radius, reach, found)
-                fitting = _fitting(linear, apart, moved, radius)
+                fitting = fitting_radius(linear, apart, moved, radius)
                 if fitting is None:
                     return None
                 radius = np.maximum(fitting, least)

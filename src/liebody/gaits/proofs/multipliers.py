@@ -54,14 +54,17 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
     ends = upwards(np.stack([error[at] - X[at], error[at] + X[at]], axis=-1))
     boxes, _ = found.phases[-1]
     _, slope = problem.jump(last, boxes[-1])
-    return _across(problem, problem.library.product(slope, ends))
+    return _across(problem, problem.library.product(slope, ends), found.phases[0][0][0])
 
 
-def _across(problem: StepEquations, P: Array) -> Array:
-    """The derivative across the symmetries, and in the section y_j = c.
+def _across(problem: StepEquations, P: Array, start: Array) -> Array:
+    """The derivative across the symmetries, in the section y_j = c, and of rotations.
 
     A change y of the state is the same up to the symmetries as y - sum_a xi_a y_(j_a), which is zero in their
-    coordinates j_a.
+    coordinates j_a. A change of a unit quaternion q is normal to q: one of its entries follows from the
+    others. The closing makes all changes so.
+
+    start  the box (N, 2) of the first state
     """
     library = problem.library
     symmetries = problem.equations.symmetries
@@ -70,6 +73,15 @@ def _across(problem: StepEquations, P: Array) -> Array:
         P = library.combine("sub", P, moved)
     j = problem.equations.phases[-1].coordinate
     left_out = [symmetry.coordinate for symmetry in symmetries] + ([] if j is None else [j])
+    closing = problem.equations.closing
+    for rotation in [] if closing is None else closing.rotations:
+        places = [k for k in range(rotation.place, rotation.place + 4) if k != j]
+        i = max(places, key=lambda k: abs(middle(start[k])))
+        for k in places:
+            if k != i:
+                share = library.combine("div", start[k], start[i])
+                P[:, k] = library.combine("sub", P[:, k], library.combine("mul", P[:, i], share))
+        left_out.append(i)
     return np.delete(np.delete(P, left_out, axis=0), left_out, axis=1)
 
 

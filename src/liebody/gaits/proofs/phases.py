@@ -13,6 +13,8 @@ functions, traced for each phase:
 4. Between events the update must leave q, v and this memory as they are.
 5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
    since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
+6. Rotations in space are unit quaternions among the states. Of a driven system the time is the last state.
+   How these close is in `closing`.
 """
 
 from __future__ import annotations
@@ -30,13 +32,16 @@ from ...hybrid import HybridSystem
 from ..orbit import PeriodicOrbit
 from ..segments import AT_START
 from .branches import Decided, decided, must_be_closed
+from .closing import closing_of, drive_of, lifted, must_be_rotations, period_of, rotations_of
 from .equations import (
     ExactEquations,
     OrbitPhase,
     ProofError,
+    Rotation,
     WatchedGuard,
     exact_parameters,
     exact_tape,
+    section_at,
     where_it_is_fast,
 )
 from .symmetries import slopes, symmetries_of
@@ -84,26 +89,31 @@ def equations_of(
     stretches, last_memory = _stretches(orbit)
     values = system.parameters.values(orbit.parameters, ())
     clocks = _clocks(system, stretches, values)
+    driven = orbit.shooting.known_period is not None
     states = _memory_states(system, stretches, values, clocks)
     functions = [
-        TracedPhase(system, stretch, chosen, values, following, clocks)
+        TracedPhase(system, stretch, chosen, values, following, clocks, driven=driven)
         for stretch, chosen, following in zip(stretches, states, [*states[1:], states[0]], strict=True)
     ]
     memory = list(stretches[0].memory)
     for i in clocks:
         memory[i] = orbit.period - last_memory[i]
-    start = np.concatenate([orbit.q, orbit.v, [memory[i] for i in states[0]]])
+    start = np.concatenate([orbit.q, orbit.v, [memory[i] for i in states[0]], [0.0] * driven])
+    rotations = rotations_of(orbit)
+    translations = [lifted(system.group, xi) for xi in orbit.shooting.symmetries]
     # an orbit without a section starts where its fastest coordinate has a given value
     closing = None
-    if stretches[-1].event is None:
-        # ... which no symmetry moves
-        still = ~np.any(orbit.shooting.symmetries, axis=0)
-        rate = orbit.shot.arcs[-1].rate * np.append(still, np.ones(system.nv))
-        closing = where_it_is_fast(start, np.append(rate, np.zeros(len(states[0]))), constants)
+    if stretches[-1].event is None and not driven:
+        closing = _section(orbit, start, translations, rotations, constants)
     phases = [
         _phase(functions[k], functions[(k + 1) % len(functions)], constants, closing)
         for k in range(len(functions))
     ]
+    drive = None
+    if driven:
+        drive = drive_of(phases, len(start) - 1, orbit.period, constants, system.name)
+        phases[-1].coordinate = drive.place
+        phases[-1].section = section_at(len(start), drive.place, period_of(drive), constants)
     # which guards are zero behind a jump
     for k, phase in enumerate(phases):
         before = functions[k - 1]
@@ -117,9 +127,34 @@ def equations_of(
         for one, following in zip(functions, [*states[1:], states[0]], strict=True):
             timed = TracedPhase(system, one.stretch, one.states, values, following, clocks, timed=True)
             _must_ignore_the_time(timed, following, constants)
-    symmetries = symmetries_of(orbit.shooting.symmetries, phases, constants)
-    equations = ExactEquations(system.name, constants, phases, 2 * system.nv, symmetries)
+    symmetries = symmetries_of(translations, phases, constants)
+    behind = closing_of(rotations, drive, len(start), constants)
+    equations = ExactEquations(
+        system.name, constants, phases, system.nq + system.nv, symmetries, closing=behind
+    )
+    must_be_rotations(equations)
     return equations, Course(start, durations)
+
+
+def _section(
+    orbit: PeriodicOrbit,
+    start: Array,
+    translations: Sequence[Sequence[float]],
+    rotations: Sequence[Rotation],
+    constants: Constants,
+) -> tuple[Tape, int]:
+    """The section of an orbit that closes without an event, across a state that no symmetry moves."""
+    system = orbit.system
+    still = ~np.any(np.reshape(translations, (-1, system.nq)), axis=0)
+    velocities = np.asarray(system.group.coordinate_rate(orbit.q, orbit.v), float)
+    accelerations = orbit.shot.arcs[-1].rate[system.nv :]
+    rate = np.zeros(len(start))
+    rate[: system.nq + system.nv] = np.concatenate([velocities * still, accelerations])
+    # quaternions may come to this end with the other sign
+    end = start.copy()
+    for one in rotations:
+        end[one.place : one.place + 4] *= one.sign
+    return where_it_is_fast(end, rate, constants)
 
 
 # -- the order of events ------------------------------------------------------------------------------------
@@ -182,6 +217,7 @@ class TracedPhase:
     following  the states of the memory in the next phase; None: all entries of the memory matter
     clocks  entries of the memory that are times; their ages stand in their places, and the time is 0
     timed   the time is the last entry of y, behind the states
+    driven  ... and is itself a state
     """
 
     def __init__(
@@ -193,13 +229,16 @@ class TracedPhase:
         following: Sequence[int] | None = None,
         clocks: Collection[int] = (),
         timed: bool = False,
+        driven: bool = False,
     ) -> None:
         self.system = system
         self.stretch = stretch
         self.states = list(states)
         self.clocks = sorted(clocks)
-        n = system.nv
-        size = 2 * n + len(self.states) + timed
+        self.driven = driven
+        self.first = first = system.nq + system.nv  # of the memory
+        timed = timed or driven
+        size = first + len(self.states) + timed
         shapes: dict[str, Any] = {"y": size, "u": system.parameters.size, "t": ()}
         self.watched = [*zip(system.guard_names, system.directions, strict=True)]
         if system.stop is not None:
@@ -211,9 +250,9 @@ class TracedPhase:
         def functions(y: Array, u: Array, t: Any) -> dict[str, Array]:
             now = y[-1] if timed else 0.0 if clocks else t
             z = np.array(stretch.memory, object)
-            z[self.states] = y[2 * n : 2 * n + len(self.states)]
+            z[self.states] = y[first : first + len(self.states)]
             z[self.clocks] = now - z[self.clocks]
-            q, v = y[:n], y[n : 2 * n]
+            q, v = y[: system.nq], y[system.nq : first]
             arguments = now, q, v, system.memory.read(z), system.parameters.read(u)
             rates = system.rates(*arguments) if system.rates else {}
             guards = list(system.guard_values(arguments)) if system.guard_names else []
@@ -232,8 +271,8 @@ class TracedPhase:
         traced = trace(functions, shapes, system.name)
         outputs = dict(traced.outputs)
         if following is not None:  # conditions of memory that does not matter are left out
-            _without(outputs["quiet"], 2 * n, {*self.states, *stretch.constants})
-            _without(outputs["after"], 2 * n, set(following))
+            _without(outputs["quiet"], first, {*self.states, *stretch.constants})
+            _without(outputs["after"], first, set(following))
         after = {"after": outputs.pop("after")}
         # the state at a sample; parameters have the values of the orbit
         at = []
@@ -276,25 +315,27 @@ class TracedPhase:
         return [rates[i - first] if i >= first else float(i in self.clocks) for i in entries]
 
     def field(self) -> Function:
-        return self.only("field", [*self.within.function.outputs["field"], *self.rates_of(self.states)])
+        rates = [*self.within.function.outputs["field"], *self.rates_of(self.states)]
+        return self.only("field", [*rates, *[1.0] * self.driven])
 
     def after(self, entries: Sequence[int]) -> Function:
-        """(q, v) and these entries of the memory, behind the event."""
-        return self.only("jump", self.chosen_after(entries), self.behind)
+        """(q, v) and these entries of the memory, behind the event; of a drive also the time."""
+        time = [self.behind.function.inputs["y"][-1]] * self.driven
+        return self.only("jump", [*self.chosen_after(entries), *time], self.behind)
 
     def chosen_after(self, entries: Sequence[int]) -> list[Any]:
         y = self.behind.function.outputs["after"]
-        n = 2 * self.system.nv
+        n = self.first
         return [*y[:n], *(y[n + i] for i in entries)]
 
     def must_be_quiet(self) -> None:
         """ProofError where the update may change a state, or a constant of the phase, without an event."""
-        n = 2 * self.system.nv
+        n = self.first
         y = self.within.function.inputs["y"]
         memory = list(self.stretch.memory)
-        wanted = {**dict(enumerate(y[:n])), **dict(zip([n + i for i in self.states], y[n:], strict=True))}
+        wanted = {**dict(enumerate(y[:n])), **dict(zip([n + i for i in self.states], y[n:], strict=False))}
         wanted |= {n + i: memory[i] for i in self.stretch.constants}
-        names = [*(f"{x}[{i}]" for x in "qv" for i in range(n // 2)), *self.system.memory.entries]
+        names = [*_names_of_motion(self.system), *self.system.memory.entries]
         for i, x in enumerate(self.within.function.outputs["quiet"]):
             if i in wanted and not (x is wanted[i] or (type(x) is float and x == wanted[i])):
                 raise ProofError(
@@ -302,6 +343,11 @@ class TracedPhase:
                     f"event, before {self.stretch.event}; let it return where(events.name != 0, changed, q), "
                     "or leave it alone"
                 )
+
+
+def _names_of_motion(system: HybridSystem) -> list[str]:
+    """The names of the states (q, v)."""
+    return [f"{x}[{i}]" for x, size in (("q", system.nq), ("v", system.nv)) for i in range(size)]
 
 
 def _without(outputs: Array, first: int, kept: set[int]) -> None:
@@ -322,7 +368,7 @@ def _clocks(system: HybridSystem, stretches: Sequence[SimulatedPhase], values: A
     _, every = _constants_of_phases(system, stretches, values, [])
     for functions in every:
         time = functions.behind.function.inputs["t"][()]
-        after = functions.behind.function.outputs["after"][2 * system.nv :]
+        after = functions.behind.function.outputs["after"][functions.first :]
         found |= {i for i, x in enumerate(after) if x is time}
     return sorted(found)
 
@@ -343,8 +389,7 @@ def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], cons
         if any(x != 0 for x in slopes(tape, along, constants)):
             raise ProofError(
                 f"{functions.system.name} depends on the time t, and not only on how long ago the times of "
-                "its memory are; proofs are about equations that do not: make the phase of the drive a "
-                "coordinate"
+                "its memory are; give the period as a function, period=lambda p: ..., if it is driven in time"
             )
 
 
@@ -381,7 +426,7 @@ def _memory_states(
             ]
             found: set[int] = set()
             for part in parts:
-                symbols = dict(zip(part.inputs["y"][2 * system.nv :], functions.states, strict=True))
+                symbols = dict(zip(part.inputs["y"][functions.first :], functions.states, strict=True))
                 found |= {symbols[x] for x in part.nodes if x in symbols}
             growing = growing or not found <= needed[k]
             needed[k] |= found
@@ -396,7 +441,7 @@ def _constants_of_phases(
     Also the functions of each phase, in which all other entries are states.
     """
     size = system.memory.size
-    n = 2 * system.nv
+    n = system.nq + system.nv
     first = set(range(system.constant_memory.size)) - set(clocks)
     while True:
         known = [first]
@@ -438,8 +483,8 @@ def _phase(
         must_be_closed(function, system.name)
         if any(x is function.inputs["t"][()] for x in function.nodes):
             raise ProofError(
-                f"{function.name} of {system.name} depends on the time t; proofs are about equations that "
-                "do not: make the phase of the drive a coordinate"
+                f"{function.name} of {system.name} depends on the time t; if it is driven, give its period "
+                "as a function: period=lambda p: 2 * np.pi / p.rate"
             )
         known = {symbol: k for k, symbol in enumerate(function.inputs["u"].flat)}
         return exact_tape(function, known, constants)
@@ -460,14 +505,14 @@ def _phase(
         (tape(functions.only("condition at the event", [value], functions.behind)), sign)
         for value, sign in zip(functions.behind.differences, functions.behind.signs, strict=True)
     ]
-    symbol_names = [f"{symbol}[{i}]" for symbol in "qv" for i in range(system.nv)]
     entries = [*system.memory.entries]
     clocks = functions.clocks
-    names = [*symbol_names, *(f"since {entries[i]}" if i in clocks else entries[i] for i in functions.states)]
+    memory = [f"since {entries[i]}" if i in clocks else entries[i] for i in functions.states]
+    names = [*_names_of_motion(system), *memory, *["t"] * functions.driven]
     event = functions.stretch.event
     if event is None:
-        assert closing is not None
-        section, j = closing
+        # the section of a drive is set when the functions of all phases are known
+        section, j = closing or (field, len(names) - 1)
         return OrbitPhase(names, field, section, None, None, j, [*guards, *conditions], at_end)
     jump = tape(functions.after(following.states))
     section = tape(functions.only(event[0], [functions.guard(event[0])]))
@@ -491,14 +536,11 @@ def _zero_again(before: TracedPhase, phase: TracedPhase, value: Any) -> bool:
 
 
 def _refuse(orbit: PeriodicOrbit) -> None:
-    """ProofError for what proofs do not cover yet."""
-    system, shooting = orbit.system, orbit.shooting
-    n = system.nv
-    reasons = {
-        f"its group is {system.group}; proofs are about groups with global coordinates, R(n) and motions in "
-        "a plane, so far": system.nq != n,
-        "its period is given by a function, as of a drive": shooting.known_period is not None,
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise ProofError(f"the orbit of {system.name} cannot be proved yet: {reason}")
+    """ProofError for groups that proofs do not cover yet."""
+    system = orbit.system
+    if system.nq != system.nv + len(system.group.quaternions):
+        raise ProofError(
+            f"the orbit of {system.name} cannot be proved yet: its group is {system.group}; proofs are about "
+            "groups with global coordinates, such as R(n) and motions in a plane, or with unit quaternions, "
+            "such as SO3 and SE3"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,9 +10,16 @@ import numpy as np
 
 from ...base.arguments import checked, count, floats, wrong_shape
 from ...base.errors import positive
-from ...compiler import NotProved, exactly
+from ...compiler import NotProved
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
+from .basins import ProvedBasin, largest_basin, proved_basin
+from .bifurcations import (
+    ProvedBifurcation,
+    extended_orbit,
+    proved_bifurcation,
+    refined_bifurcation,
+)
 from .blocks import BlockElimination
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
@@ -39,9 +45,10 @@ def prove(
 ) -> Certificate | Family:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system with any events in their order, or without, on a group with global
-                coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
-                of the phase, where the order of events decides it, or else a state; of a time, its age is
+    orbit       of a hybrid system with any events in their order, or without, on R(n), SO3, SE3, with a base
+                that moves in a plane, or on products of these. Memory between events is a constant of the
+                phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
+                that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
@@ -49,8 +56,8 @@ def prove(
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
                 share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
                 roundings while tracing. 0: the theorem is about the binary numbers
-    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works. Of
-                families at least this one; default: what their proof needs
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works, or
+                else a radius for each unknown. Of families at least this one; default: what their proof needs
     order       of Taylor's formula in each step, from 4 to 30
 
     returns     Certificate, or Family; its `theorem` and `save` are for others
@@ -113,6 +120,111 @@ def prove_branch(
         return family
     status = "; ".join([family.status] * (not family.complete) + [turns])
     return replace(family, data={**family.data, "status": status}, status=status, complete=False)
+
+
+@checked
+def prove_flip(
+    orbit: PeriodicOrbit,
+    parameter: str,
+    *,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> ProvedBifurcation:
+    """Prove that at exactly one value of a parameter, near that of an orbit, an orbit has the multiplier -1.
+
+    orbit      near the flip, as `continuation` finds it: the `orbit` of one of its `bifurcations`
+    parameter  by name; the others have the orbit's values, as exact binary numbers
+    rounding, radius, order  as in `prove`; the radius holds for the parameter and the eigenvector, too
+
+    returns    ProvedBifurcation, with bounds of the value, the orbit and the eigenvector
+
+    The orbit, the parameter and the eigenvector are one closed orbit of a larger system, whose field contains
+    the derivative of the system's field (`proofs/extended.py`; Kuznetsov 2004, section 10.3). The checker
+    differentiates the equations of the certificate by itself.
+
+    Errors: ProofError where nothing is proved: the orbit is not near a flip, or the flip is degenerate.
+
+        branch = gaits.continuation(orbit, "slope", step=0.005, bounds=(0.05, 0.08))
+        flip = gaits.prove_flip(branch.bifurcations[0].orbit, "slope")
+        print(flip.theorem())
+    """
+    return _bifurcation(orbit, parameter, "flip", _Options(rounding, radius, order))
+
+
+@checked
+def prove_fold(
+    orbit: PeriodicOrbit,
+    parameter: str,
+    *,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> ProvedBifurcation:
+    """Prove that the orbits near a given one turn back at exactly one value of a parameter.
+
+    There a multiplier is 1, besides that along the orbit. At a branch point the larger system is singular, so
+    that this call proves folds only. Arguments, result and errors are those of `prove_flip`.
+    """
+    return _bifurcation(orbit, parameter, "fold", _Options(rounding, radius, order))
+
+
+@checked
+def prove_basin(
+    orbit: PeriodicOrbit,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> ProvedBasin:
+    """Prove that a stable orbit exists, and a set of starts from which every motion converges to it.
+
+    radius  of the set: all states of the section within it (Euclid, in the units of the states) are among the
+            starts; default: the largest of 1, 0.56, 0.32, ..., 1e-8 that works
+    others  as in `prove`
+
+    returns ProvedBasin: an ellipsoid of starts. The return map takes it into itself and contracts it
+            (`proofs/basins.py`)
+
+    Errors: ProofError where the orbit is not proved, or not stable, or closes up to symmetries.
+    """
+    options = _Options(rounding, None, order)
+    wanted = None if radius is None else positive("radius", radius)
+    equations, course = equations_of(orbit, parameters or {}, options.rounding)
+    if equations.symmetries:
+        raise ProofError("basins of orbits that close up to symmetries cannot be proved yet")
+    _need_plain_closing(equations, "basins")
+    try:
+        problem, wide, tight = _enclosed(equations, course, options)
+        certificate = _certified(problem, wide, tight)
+        return proved_basin(certificate, largest_basin(problem, tight, wanted))
+    except NotProved as error:
+        raise ProofError(f"bounds of the orbit of {equations.name} cannot be computed: {error}") from None
+
+
+def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Options) -> ProvedBifurcation:
+    equations, course = equations_of(orbit, {}, options.rounding)
+    _need_plain_closing(equations, f"{kind}s")
+    try:
+        near = extended_orbit(equations, course, parameter, kind, options.order)
+        refined, linear = refined_bifurcation(near, options.order)
+        problem = StepEquations(near.extended, options.order)
+        F = problem.residual(refined)
+        wide = _largest(problem, refined, linear.as_checked(), F, options)
+        if wide.radius.min() < wide.radius.max():
+            raise ProofError(f"no box of one radius for all unknowns is proved for the {kind}")
+        tight = _tightest(problem, wide, linear, F)
+        refuse_other_events(problem, tight)
+        return proved_bifurcation(near, problem, wide, tight)
+    except NotProved as error:
+        raise ProofError(f"bounds of the {kind} of {equations.name} cannot be computed: {error}") from None
+
+
+def _need_plain_closing(equations: ExactEquations, what: str) -> None:
+    """Raise ProofError for orbits with quaternions or a drive, whose larger systems would close otherwise."""
+    if equations.closing is not None:
+        raise ProofError(f"{what} of orbits that rotate in space, or are driven, cannot be proved yet")
 
 
 def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
@@ -214,6 +326,13 @@ def _proved(equations: ExactEquations, course: Course, options: _Options) -> Cer
 
 
 def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Options) -> Certificate:
+    return _certified(*_enclosed(equations, course, options))
+
+
+def _enclosed(
+    equations: ExactEquations, course: Course, options: _Options
+) -> tuple[StepEquations, Enclosed, Enclosed]:
+    """The orbit in the largest box in which it is the only one, and in a small box."""
     # an orbit in short steps, to round-off, for one value of each constant
     middle = StepEquations(equations, options.order, exact=False)
     guess = middle.divided(course.start, course.durations, min(options.radii[0], 1e-3))
@@ -221,8 +340,12 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
-    tight = _tightest(problem, wide, linear, F)
+    wide = _largest(problem, refined, linear.as_checked(), F, options)
+    # a radius for each unknown of a stiff orbit is a few times as large as the bound of Newton's step
+    return problem, wide, wide if refined.stiff else _tightest(problem, wide, linear, F)
+
+
+def _certified(problem: StepEquations, wide: Enclosed, tight: Enclosed) -> Certificate:
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
@@ -230,16 +353,26 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
 
 
 def _largest(
-    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
+    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, options: _Options
 ) -> Enclosed:
-    """The orbit in the largest box for which the proof succeeds."""
-    for radius in radii:
-        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown.
+
+    A box of one radius fails for stiff orbits, so it is not tried there unless the radius is given.
+    """
+    tried = "a radius for each unknown"
+    if options.radius is not None or not orbit.stiff:
+        tried = f"a radius from {options.radii[-1]:.1e} to {options.radii[0]:.1e}"
+        for radius in options.radii:
+            found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+            if found is not None:
+                return found
+    if options.radius is None:
+        found = problem.with_own_radii(orbit, linear, F)
         if found is not None:
             return found
     size = problem.newton_step(linear, F).max()
     raise ProofError(
-        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
+        f"no box with {tried} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
         "smaller radius, may help; an orbit at a bifurcation has none"
     )
@@ -249,7 +382,7 @@ def _tightest(problem: StepEquations, wide: Enclosed, linear: BlockElimination, 
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     step = problem.newton_step(linear, F)
-    least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
+    least = 3 * step + 1e-2 * wide.radius * (step / wide.radius).max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
@@ -267,28 +400,21 @@ def _certificate(
     modulus: float,
 ) -> Certificate:
     common = problem.equations.common
-    library = problem.library
-    durations, nodes, times = [], [], []
+    nodes, times = [], []
     passed = 0.0
-    for steps, (boxes, factor) in zip(tight.orbit.phases, tight.phases, strict=True):
-        # s sum w_i in intervals
-        total = np.zeros(2)
-        for x in steps.w:
-            total = library.combine("add", total, exactly(x))
-        durations.append(library.combine("mul", total, factor))
+    for steps, (boxes, _) in zip(tight.orbit.phases, tight.phases, strict=True):
         nodes.append(boxes[:, :common] * [-1, 1])  # (lower, upper)
         times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
         passed = times[-1][-1]
-    period = functools.reduce(lambda a, b: library.combine("add", a, b), durations)
-    radius = float(wide.radius[0])
+    durations = problem.durations(tight)
     return Certificate(
-        (float(-period[0]), float(period[1])),
+        problem.period(durations),
         np.concatenate(nodes),
         np.concatenate(times) / passed,
-        np.stack(durations) * [-1, 1],
+        durations * [-1, 1],
         tight.shift * [-1, 1],
-        radius,
+        float(wide.radius.min()),
         *discs,
         modulus,
-        data_of(problem.equations, wide.orbit, radius, problem.order),
+        data_of(problem.equations, wide.orbit, wide.radius, problem.order),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from ...compiler import Constants, Tape
 from .equations import OrbitPhase, ProofError, Symmetry
@@ -83,31 +84,67 @@ def _named(phase: OrbitPhase, along: Vector) -> str:
 
 def slopes(tape: Tape, along: Vector, constants: Constants) -> list[Fraction | None]:
     """Derivatives of the results along a direction, where they are the same number everywhere; or None."""
-    numbers = {"constant": constants.bounds, "parameter": list(constants.parameters.values())}
-    found: list[Fraction | None] = []
-    exact: list[Fraction | None] = []  # of nodes that are one number
-    for op, *operands in tape.nodes:
-        value = slope = None
-        dx = [] if op in numbers or op == "input" else [found[k] for k in operands]
-        if op == "input":
-            slope = along[operands[0]]
-        elif op in numbers:
-            low, high = numbers[op][operands[0]]
-            value = low if low == high else None
-            slope = Fraction(0)
-        elif all(x == 0 for x in dx):
-            slope = Fraction(0)
-        elif None in dx:
-            slope = None
-        elif op == "neg":
-            slope = -dx[0]
-        elif op in ("add", "sub"):
-            slope = dx[0] + dx[1] if op == "add" else dx[0] - dx[1]
-        elif op == "mul":
-            a, b = (exact[k] for k in operands)
-            slope = a * dx[1] if a is not None else b * dx[0] if b is not None else None
-        elif op == "div" and exact[operands[1]]:
-            slope = dx[0] / exact[operands[1]]
-        found.append(slope)
-        exact.append(value)
-    return [found[k] for k in tape.outputs]
+    return Slopes(along, constants).of(tape)
+
+
+class Slopes:
+    """Derivatives of the results of tapes along a direction, where they are one exact number everywhere."""
+
+    def __init__(self, along: Vector, constants: Constants) -> None:
+        self.along = along
+        self.numbers = {"constant": constants.bounds, "parameter": list(constants.parameters.values())}
+
+    def of(self, tape: Tape) -> list[Any]:
+        """The derivative of each result; None where it is not one number."""
+        found: list[Any] = []
+        exact: list[Fraction | None] = []  # of nodes that are one number
+        for op, *operands in tape.nodes:
+            value = None
+            if op == "input":
+                slope = self.along[operands[0]]
+            elif op in self.numbers:
+                low, high = self.numbers[op][operands[0]]
+                value = low if low == high else None
+                slope = Fraction(0)
+            else:
+                numbers = [exact[k] for k in operands]
+                value = exact_result(op, numbers)
+                slope = self.slope(op, [found[k] for k in operands], numbers)
+            found.append(slope)
+            exact.append(value)
+        return [found[k] for k in tape.outputs]
+
+    def slope(self, op: str, dx: Sequence[Any], exact: Sequence[Fraction | None]) -> Any:
+        """The derivative of a result, by those of the operands, and by operands that are exact numbers."""
+        if all(x == 0 for x in dx):
+            return Fraction(0)
+        if None in dx:
+            return None
+        if op == "neg":
+            return -dx[0]
+        if op in ("add", "sub"):
+            return dx[0] + dx[1] if op == "add" else dx[0] - dx[1]
+        if op == "mul":
+            a, b = exact
+            return a * dx[1] if a is not None else b * dx[0] if b is not None else None
+        if op == "div" and exact[1]:
+            return dx[0] / exact[1]
+        return None
+
+
+def exact_result(op: str, numbers: Sequence[Fraction | None]) -> Fraction | None:
+    """The exact number that an operation makes of exact numbers; None: it makes none."""
+    first, last = numbers[0], numbers[-1]
+    if first is None or last is None:
+        return None
+    if op == "neg":
+        return -first
+    if op == "add":
+        return first + last
+    if op == "sub":
+        return first - last
+    if op == "mul":
+        return first * last
+    if op == "div" and last:
+        return first / last
+    return None

@@ -26,14 +26,22 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
+from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward, rounded_outward
 from .blocks import ROUNDED, BlockElimination, Derivatives, PhaseBlocks
+from .closing import period_of
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
 MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
+RADII_TRIED = 3  # boxes with a radius for each unknown, one after the other
+TERMS = 60  # of a series for these radii
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
+STIFF = 1e-4  # of the duration of a phase: an orbit with shorter steps is stiff
+SLOPES = 14  # order of their derivatives
+GUESS = 10  # the same for Newton's method
+CLOSE = 1e-9  # the last change of Newton's method, behind which there are last digits only
+FINE = 100  # units of the last digit: the width of the ends of its steps, over the size of the state
 
 
 @dataclass
@@ -59,11 +67,13 @@ class SteppedOrbit:
 
     shift        how far it moves in a period along each symmetry, (k,)
     coordinates  states of the first node that are given: their places among the unknowns are the shift's
+    stiff        its steps are so many that their ends are computed in extended precision
     """
 
     phases: list[SteppedPhase]
     shift: Array
     coordinates: list[int]
+    stiff: bool = False
 
     @property
     def flat(self) -> Array:
@@ -98,6 +108,7 @@ class SteppedOrbit:
             ],
             self.shift + change[self.coordinates],
             self.coordinates,
+            self.stiff,
         )
 
 
@@ -124,6 +135,17 @@ class Enclosed:
         return self.box[self.orbit.coordinates]
 
 
+class StiffPhase(Exception):
+    """A phase has many thousand steps."""
+
+
+def _too_short(x: Array, problem: Exception | None) -> ProofError:
+    return ProofError(
+        f"steps from the state {x} become shorter than a millionth of the period: {problem}; the field "
+        "may not be smooth there, or grow too fast"
+    )
+
+
 class StepEquations:
     """F and its derivatives in intervals, for an orbit of given equations; see `ExactEquations.library`."""
 
@@ -131,19 +153,34 @@ class StepEquations:
         self.equations = equations
         self.library: IntervalLibrary = equations.library(exact)
         self.order = order
+        self.exact = exact
+
+    @functools.cached_property
+    def extended(self) -> IntervalLibrary:
+        """The same arithmetic in extended precision, for points; doubles where the processor has none."""
+        return self.equations.library(self.exact, extended=True)
 
     # -- functions of a phase -------------------------------------------------------------------------------
 
-    def evaluate(self, tape: Tape, x: Array, along: Array = None) -> tuple[Array, Array]:
-        """`IntervalLibrary.evaluate` with one of the tapes."""
-        return self.library.evaluate(self.equations.part(tape), x, along)
+    def evaluate(
+        self, tape: Tape, x: Array, along: Array = None, library: IntervalLibrary | None = None
+    ) -> tuple[Array, Array]:
+        """`IntervalLibrary.evaluate` with one of the tapes; of `self.library`, or of another one."""
+        return (library or self.library).evaluate(self.equations.part(tape), x, along)
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
+        self,
+        phase: OrbitPhase,
+        x: Array,
+        time: Array,
+        derivatives: bool | Array = False,
+        pieces: int = 0,
+        order: int | None = None,
+        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
-        """`IntervalLibrary.move` with the field of a phase."""
+        """`IntervalLibrary.move` with the field of a phase; default: with `self.order` and `self.library`."""
         field = self.equations.part(phase.field)
-        return self.library.move(x, time, self.order, derivatives, pieces, field)
+        return (library or self.library).move(x, time, order or self.order, derivatives, pieces, field)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         """dy/dt (N, 2) in a box of states."""
@@ -156,24 +193,46 @@ class StepEquations:
     def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
         """The states at the start of the next phase, and their slopes along directions; default: along x."""
         along = _unit(x) if along is None else along
-        return (x, along) if phase.jump is None else self.evaluate(phase.jump, x, along)
+        for tape in self._behind(phase):
+            x, along = self.evaluate(tape, x, along)
+        return x, along
+
+    def _behind(self, phase: OrbitPhase) -> list[Tape]:
+        """What happens at the end of a phase: its jump, and of the last one the closing."""
+        closing = self.equations.closing if phase is self.equations.phases[-1] else None
+        jumps = [] if phase.jump is None else [phase.jump]
+        return jumps if closing is None else [*jumps, closing.tape]
 
     # -- steps ----------------------------------------------------------------------------------------------
 
     def divided(self, start: Array, durations: Sequence[float], radius: float) -> SteppedOrbit:
-        """An orbit from a start, in steps that are as long as boxes of a radius allow."""
+        """An orbit from a start, in steps that are as long as boxes of a radius allow.
+
+        The steps of a stiff orbit are as long as thin ends in extended precision allow: what is rounded in
+        doubles adds up over so many steps, the more so where a contact force is the difference of large
+        numbers.
+        """
+        try:
+            return self._stepped(start, durations, functools.partial(self._longest, radius))
+        except StiffPhase:
+            return self._stepped(start, durations, self._longest_fine, stiff=True)
+
+    def _stepped(
+        self, start: Array, durations: Sequence[float], longest: Callable[..., Any], stiff: bool = False
+    ) -> SteppedOrbit:
+        """An orbit in steps of `longest`: of a phase, a state, a step to try, a duration and the period."""
         stepped: list[SteppedPhase] = []
         period = sum(durations)
         x = start
         for phase, duration in zip(self.equations.phases, durations, strict=True):
-            one = self._divided(phase, x, duration, radius, period)
+            one = self._divided(phase, x, duration, period, longest)
             stepped.append(one)
             x = middle(self.jump(phase, exactly(one.x[-1]))[0])
         coordinates = [symmetry.coordinate for symmetry in self.equations.symmetries]
-        return SteppedOrbit(stepped, (x - start)[coordinates], coordinates)
+        return SteppedOrbit(stepped, (x - start)[coordinates], coordinates, stiff)
 
     def _divided(
-        self, phase: OrbitPhase, x: Array, duration: float, radius: float, period: float
+        self, phase: OrbitPhase, x: Array, duration: float, period: float, longest: Callable[..., Any]
     ) -> SteppedPhase:
         states, durations = [x], []
         rest = duration
@@ -181,17 +240,17 @@ class StepEquations:
         while rest > 0:
             # the last two steps share what is left
             step = rest if step >= rest else min(step, rest / 2)
-            x, step = self._longest(phase, x, step, radius, period)
+            x, step, following = longest(phase, x, step, duration, period)
             states.append(x)
             durations.append(step)
             rest = 0.0 if step >= rest else rest - step
-            step *= 1.5
+            step = following
         return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
     def _longest(
-        self, phase: OrbitPhase, x: Array, step: float, radius: float, period: float
-    ) -> tuple[Array, float]:
-        """The state after as much of a step as can be enclosed, and its duration."""
+        self, radius: float, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
+    ) -> tuple[Array, float, float]:
+        """The state after as much of a step as can be enclosed, its duration, and that of the next one."""
         size = np.abs(x).max() + 1.0
         rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # a step is as wide as its rate, or more
         problem: Exception | None = None
@@ -201,14 +260,44 @@ class StepEquations:
                 end, _, _ = self.move(phase, exactly(x), exactly(step))
                 if end.sum(axis=-1).max() < NARROW * size + 1.5 * step * rounded:
                     self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
-                    return middle(end), step
+                    if step < STIFF * duration:
+                        raise StiffPhase
+                    return middle(end), step, 1.5 * step
             except NotProved as error:
                 problem = error
             step /= 2
-        raise ProofError(
-            f"steps from the state {x} become shorter than a millionth of the period: {problem}; the field "
-            "may not be smooth there, or grow too fast"
-        )
+        raise _too_short(x, problem)
+
+    def _longest_fine(
+        self, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
+    ) -> tuple[Array, float, float]:
+        """The same for a stiff orbit; its boxes are so small that steps from points decide."""
+        problem: Exception | None = None
+        shortest = min(1e-6 * period, step)
+        while step >= shortest:
+            try:
+                end, fitting = self._fine_step(phase, x, step)
+                if fitting >= step:
+                    return end, step, 0.95 * fitting
+                step = 0.9 * fitting
+            except NotProved as error:
+                problem = error
+                step /= 2
+        raise _too_short(x, problem)
+
+    def _fine_step(self, phase: OrbitPhase, x: Array, step: float) -> tuple[Array, float]:
+        """The state after a step in extended precision, and how long a step may be for an end that is `FINE`.
+
+        The remainder of Taylor's formula grows with the power order + 1 of the step.
+        """
+        library = self.extended
+        unit = float(np.finfo(library.type).eps)
+        end, _, _ = self.move(phase, exactly(x), exactly(step), library=library)
+        rate, _ = self.evaluate(phase.field, exactly(x), library=library)
+        size = np.abs(x).max() + 1.0
+        allowed = FINE * unit * size + 1.5 * step * float(rate.sum(axis=-1).max())
+        share = allowed / (float(end.sum(axis=-1).max()) + 1e-3 * unit)
+        return np.asarray(middle(end), float), step * min(max(share ** (1 / (self.order + 1)), 0.5), 1.5)
 
     # -- equations ------------------------------------------------------------------------------------------
 
@@ -216,29 +305,48 @@ class StepEquations:
         """Each phase with its steps, and the steps of the next one."""
         yield from zip(self.equations.phases, at.phases, [*at.phases[1:], at.phases[0]], strict=True)
 
-    def residual(self, at: SteppedOrbit) -> Array:
-        """F at an orbit of numbers, (unknowns, 2)."""
+    def residual(self, at: SteppedOrbit, events_only: bool = False) -> Array:
+        """F at an orbit of numbers, (unknowns, 2); of a stiff one in extended precision.
+
+        events_only  of sections and jumps, and 0 for steps: about F where nodes are the ends of the steps
+        """
+        library = self.extended if at.stiff else self.library
         rows = []
         for phase, steps, following in self._in_turn(at):
-            missed = functools.partial(self._missed, phase, steps.s)
-            rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
+            if events_only:
+                rows.append(np.zeros((steps.x[1:].size, 2)))
+            else:
+                missed = functools.partial(self._missed, library, phase, steps.s)
+                rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
             last = exactly(steps.x[-1])
-            rows.append(self.section(phase, last)[0])
-            rows.append(self.library.combine("sub", self.jump(phase, last)[0], exactly(following.x[0])))
+            rows.append(rounded_outward(self.evaluate(phase.section, last, library=library)[0]))
+            start = last
+            for tape in self._behind(phase):
+                start = self.evaluate(tape, start, library=library)[0]
+            rows.append(rounded_outward(library.combine("sub", start, exactly(following.x[0]))))
         # the orbit closes up to the shift
         for xi, s in zip(self.translations, at.shift, strict=True):
             rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
 
-    def _missed(self, phase: OrbitPhase, s: float, w: float, x: Array, following: Array) -> Array:
+    def _missed(
+        self, library: IntervalLibrary, phase: OrbitPhase, s: float, w: float, x: Array, following: Array
+    ) -> Array:
         """The equations of a step."""
-        end, _, _ = self.move(phase, exactly(x), self.time(w, exactly(s)))
-        return self.library.combine("sub", end, exactly(following))
+        time = library.combine("mul", exactly(w), exactly(s))
+        end, _, _ = self.move(phase, exactly(x), time, library=library)
+        return rounded_outward(library.combine("sub", end, exactly(following)))
 
-    def _slopes(self, phase: OrbitPhase, factor: Array, w: float, start: Array) -> tuple[Array, Array]:
+    def _slopes(
+        self, order: int, phase: OrbitPhase, factor: Array, w: float, start: Array
+    ) -> tuple[Array, Array]:
         """Derivatives of the end of a step by the state at its start, and by the factor."""
-        end, D, _ = self.move(phase, start, self.time(w, factor), True)
+        end, D, _ = self.move(phase, start, self.time(w, factor), True, order=order)
         return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
+
+    def order_of_slopes(self, at: SteppedOrbit) -> int:
+        """The order of Taylor's formula for derivatives; boxes of stiff orbits are small and need less."""
+        return min(self.order, SLOPES) if at.stiff else self.order
 
     @property
     def translations(self) -> list[Array]:
@@ -246,11 +354,12 @@ class StepEquations:
         vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
         return [np.array(rows) * [-1, 1] for rows in vectors]
 
-    def derivatives(self, at: SteppedOrbit, box: Array) -> Derivatives:
-        """The derivatives of F in a box (unknowns, 2), as intervals."""
+    def derivatives(self, at: SteppedOrbit, box: Array, order: int | None = None) -> Derivatives:
+        """The derivatives of F in a box (unknowns, 2), as intervals; default: of `order_of_slopes`."""
+        order = order or self.order_of_slopes(at)
         phases = []
         for phase, steps, (x, factor) in zip(self.equations.phases, at.phases, at.boxes(box), strict=True):
-            slopes = functools.partial(self._slopes, phase, factor)
+            slopes = functools.partial(self._slopes, order, phase, factor)
             D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
             section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
             phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
@@ -260,10 +369,30 @@ class StepEquations:
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
 
+    def durations(self, found: Enclosed) -> Array:
+        """Bounds (phases, 2) of the times of the phases, s sum w_i."""
+        totals = []
+        for steps, (_, factor) in zip(found.orbit.phases, found.phases, strict=True):
+            total = np.zeros(2)
+            for x in steps.w:
+                total = self.library.combine("add", total, exactly(x))
+            totals.append(self.library.combine("mul", total, factor))
+        return np.stack(totals)
+
+    def period(self, durations: Array) -> tuple[float, float]:
+        """(lower, upper) of the sum of the times of all phases; of a drive the bounds are known."""
+        closing = self.equations.closing
+        if closing is not None and closing.drive is not None:
+            return outward(period_of(closing.drive))
+        total = functools.reduce(lambda a, b: self.library.combine("add", a, b), durations)
+        return float(-total[0]), float(total[1])
+
     # -- zeros ----------------------------------------------------------------------------------------------
 
     def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, BlockElimination]:
         """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
+        if at.stiff:
+            return self._refined_stiff(at, tries)
         least = np.inf
         for _ in range(tries):
             linear = BlockElimination(self.derivatives(at, exactly(at.flat)))
@@ -279,6 +408,21 @@ class StepEquations:
                 break
             least = largest
         return at, linear
+
+    def _refined_stiff(self, at: SteppedOrbit, tries: int) -> tuple[SteppedOrbit, BlockElimination]:
+        """The same with derivatives at the first orbit only, whose nodes are about the ends of its steps."""
+        linear = BlockElimination(self.derivatives(at, exactly(at.flat), min(self.order, GUESS)))
+        for k in range(tries):
+            residual = self.residual(at, events_only=k == 0)
+            change = linear.solve(middle(residual)[:, None])[:, 0]
+            at = at.moved(-change)
+            largest = np.abs(change).max()
+            if k and largest < CLOSE:
+                return at, linear
+        raise ProofError(
+            f"Newton's method for the steps of the orbit does not converge: changes of {largest:.1e} after "
+            f"{tries} steps; give a more exact orbit (tolerance of periodic_orbit)"
+        )
 
     def newton_step(self, linear: BlockElimination, F: Array) -> Array:
         """Upper bounds (unknowns,) of |M^-1 F| for the matrix M of linear equations."""
@@ -296,6 +440,39 @@ class StepEquations:
         """The zero in the box of a radius, with F at its middle; None where the inequality does not hold."""
         try:
             A = self.derivatives(at, around(at.flat, radius))
+        except NotProved:
+            return None
+        return self._contracted(at, linear, radius, F, A)
+
+    def with_own_radii(self, at: SteppedOrbit, linear: BlockElimination, F: Array) -> Enclosed | None:
+        """The zero in a box with a radius for each unknown, or None: r = |Y F| + |I - Y A| r, and a margin.
+
+        Unknowns differ in their sensitivity: velocities of a stiff contact are known worse than places by a
+        factor of 100, so a box of one radius would be too wide for the places or too narrow for them. Y is
+        the inverse of the middles of A, in long steps of the checker.
+        """
+        try:
+            radius = 2 * (self.newton_step(linear, F) + _last_digits(at))
+            for _ in range(RADII_TRIED):
+                A = self.derivatives(at, around(at.flat, radius))
+                linear = BlockElimination(A).as_checked()
+                moved = self.newton_step(linear, F) + _last_digits(at)
+                found = self._contracted(at, linear, radius, F, A)
+                if found is not None:
+                    return found
+                fitting = fitting_radius(linear, A.away(linear.M), moved, radius)
+                if fitting is None:
+                    return None
+                radius = fitting
+        except NotProved:
+            pass
+        return None
+
+    def _contracted(
+        self, at: SteppedOrbit, linear: BlockElimination, radius: Array, F: Array, A: Derivatives
+    ) -> Enclosed | None:
+        """The zero in a box of radii, for derivatives A there."""
+        try:
             step, rest = self._step(linear, F)
             varied = linear.varied(A.away(linear.M), radius[:, None])
             spread = linear.bound((rest + varied) * ROUNDED)[:, 0]
@@ -307,6 +484,29 @@ class StepEquations:
         box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
         return Enclosed(at, radius, box, A)
+
+
+def reach_of(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array:
+    """|Y F| + |I - Y A| r, with |I - Y A| <= |M^-1| |A - M|."""
+    return upwards(moved + linear.bound(linear.varied(apart, radius[:, None]))[:, 0])
+
+
+def fitting_radius(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
+    """About the least radius r with |Y F| + |I - Y A| r <= MARGIN^2 r; None where there is none.
+
+    It is the sum of a geometric series of the matrix |I - Y A|.
+    """
+    r = moved / MARGIN**2
+    for _ in range(TERMS):
+        last, r = r, reach_of(linear, apart, moved, r) / MARGIN**2
+        if (r <= 1.02 * last).all():
+            return 1.05 * r
+    return None
+
+
+def _last_digits(at: SteppedOrbit) -> Array:
+    """A few units of the last digit of each unknown."""
+    return 1e-15 * (1 + np.abs(at.flat))
 
 
 def _unit(x: Array) -> Array:
