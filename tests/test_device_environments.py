@@ -51,6 +51,12 @@ class Tensor(FakeArray):
     def __mul__(self, other):
         return tensor((self.strided * other.strided).astype(self.dtype), self.driver)
 
+    def __getitem__(self, index):
+        return Tensor(self.strided[index], self.driver)
+
+    def reshape(self, shape):
+        return Tensor(self.strided.reshape(shape), self.driver)
+
     def like(self, values, device=0):
         return tensor(values, self.driver)
 
@@ -184,6 +190,8 @@ def test_steppers_by_time_stepping_on_a_device_equal_the_march_in_c_to_the_bit(g
     assert state.touching.any()
     for name in ("q", "v"):
         np.testing.assert_array_equal(getattr(on_gpu, name).strided, getattr(state, name))
+    reaction = on_gpu.memory["floor_reaction"].strided
+    np.testing.assert_array_equal(reaction, state.memory.floor_reaction)
 
 
 def test_intervals_are_pickled_with_their_stepper(gpu):
