@@ -184,7 +184,7 @@ def test_options_of_the_cpu_are_refused_with_a_remedy(gpu):
         ({"rtol": 1e-6}, IntegrationError, "rtol = 1e-06 belongs to error control"),
         ({"method": "generalized-alpha"}, IntegrationError, "on a device take an explicit method"),
         ({"threads": 2}, IntegrationError, "threads = 2 are of the CPU"),
-        ({"progress": True}, IntegrationError, "without progress; leave progress out"),
+        ({"progress": True}, IntegrationError, "no progress: leave it out"),
         ({"stabilization": "projection"}, LiebodyError, "projection|constraint"),
         ({"prescribed": {"x": lambda t: t}}, IntegrationError, "prescribed joints start.*leave out device"),
         ({"tau": lambda t, q, v: np.array([float(q[0]), 0.0])}, IntegrationError, "on a device are compiled"),

@@ -6,6 +6,7 @@ setup             mechanism with forces and parameters, method, times, compiled 
 states            initial states, checked
 efforts           efforts: numbers, samples, functions
 recorded          the run of recorded states, their work and forces
+device            simulations on CUDA devices, whose states stay there
 from_states       the run of states that your own loop has computed
 reports           warnings and errors after a simulation
 stepper           `stepper`: one interval after the other

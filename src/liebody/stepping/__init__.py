@@ -14,7 +14,7 @@ print_implicit  C source of implicit steps
 march           the march in Python: error control, events, samples, records; the reference for the C code
 newton          Newton's method in Python, the reference for the C code
 loop            compiled loops over steps, and their calls
-device          these loops on CUDA devices
+device          the loops on CUDA devices: samples there, launches
 flow            explicit steps: `Flow`
 implicit        implicit steps, with Newton's method: `ImplicitFlow`
 hybrid          explicit steps of hybrid systems, with memory and events: `HybridFlow`
