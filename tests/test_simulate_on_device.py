@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from device import budgets, nvrtc
 from device.fake import FakeArray, Interpreter, on_device
+from found import load_example
 
 import liebody as lb
 from liebody import scalars
@@ -235,6 +236,26 @@ def test_hybrid_systems_bounce_as_on_the_cpu(gpu, dtype):
     np.testing.assert_array_equal(copied.end_times, theirs.end_times)
 
 
+@pytest.mark.wide
+def test_a_walker_strikes_the_ground_as_on_the_cpu(gpu):
+    compass = load_example("compass_walker")
+    near = lb.simulate(compass.walker, compass.GUESS["q0"], compass.GUESS["v0"], t_end=0.7, dt=5e-3)
+    q = near.q[-1] + 0.002 * np.array([[0.0, 0.0], [1.0, -1.0]])
+    v = np.tile(near.v[-1], (2, 1))
+    options = {"t_end": 0.06, "dt": 0.02, "record_every": 0.02}
+    q0, v0 = on_device(q, gpu), on_device(v, gpu)
+    ours = lb.simulate(
+        compass.walker, q0, v0, device="cuda", fused=False, most_events=3, **options
+    )  # fmt: skip
+    theirs = lb.simulate(compass.walker, q, v, **options)
+    assert ours.counts[:, 0].tolist() == [1, 1]
+    same(ours.q, theirs.q)
+    same(ours.v, theirs.v)
+    for one, other in zip(ours.events.to_cpu(), theirs.events, strict=True):
+        np.testing.assert_array_equal(one.t, other.t)
+        np.testing.assert_array_equal(one.v, other.v)
+
+
 def test_events_without_room_are_counted_and_named(gpu):
     with pytest.warns(LostEvents, match=r"1 of 2 events were not kept.*most_events=2 or more"):
         run = lb.simulate(
@@ -244,6 +265,14 @@ def test_events_without_room_are_counted_and_named(gpu):
     assert run.events.count.strided == 2 and run.events.room == 1
     (log,) = [run.events.to_cpu()]
     assert len(log) == 1 and log.lost == 1
+
+
+def test_events_without_room_are_named_on_the_cpu_too():
+    q, v = np.array([0.003, 0.2]), np.array([-1.0, 0.5])
+    events = {"low": lambda t, q, v: q[0] - 0.001, "other": lambda t, q, v: q[0] - 0.002}
+    with pytest.warns(LostEvents, match=r"1 of 2 events were not kept.*most_events=2 or more"):
+        run = lb.simulate(pendulum(), q, v, t_end=0.004, dt=2e-3, events=events, most_events=1)
+    assert len(run.events) == 1 and run.events.lost == 1
 
 
 def test_steppers_go_on_and_start_anew_as_on_the_cpu(gpu):

@@ -335,7 +335,10 @@ class Stepper:
         """
         cuda_device(device)
         if self._events:
-            raise IntegrationError("steps on a device have no events yet; make the stepper without `events`")
+            raise IntegrationError(
+                "steps on a device have no events yet; make the stepper without `events`, or simulate with "
+                "device='cuda'"
+            )
         return DeviceMarch(self.function(), self.dt, fused=fused)
 
     def _points(self, q0: Array, v0: Array, table: Array, t: float = 0.0) -> Array:
