@@ -14,9 +14,10 @@ INLINE void copy_point(real *to, const real *from) {
 /* Beside the arrays of March:
        start                     (n, POINT): states of the members at times[0]
        wanted                    the step to try first
-       reasons, happened         (n): why members have ended, 0 while they go on, and how many events
-                                 they had, as numbers of T
-       ends_before, last_before  what `ends` and `last` were at the start; NULL: nothing has happened
+       reasons, happened         (n): why members have ended, 0 while they go on, and how many
+                                 events they had, as numbers of T
+       ends_before, last_before  what `ends` and `last` were at the start; NULL: nothing has
+                                 happened
        entries                   (n, most, 2 + POINT): the logs, NaN behind the last event */
 extern "C" __global__ void __launch_bounds__(BLOCK)
     kernel(int64_t n, const real *start, real *y, const double *table, int64_t member_stride,
