@@ -244,8 +244,8 @@ def test_every_exception_is_still_needed():
 COMPILER = ("graph", "programs", "runtime", "printers", "native")  # from the ground up
 STEPPING = (  # likewise, as the head of stepping/__init__.py explains
     *("samples", "clock", "banded", "records", "singular", "print_march", "print_descent", "print_explicit"),
-    *("print_implicit", "march", "newton", "loop", "device", "flow", "implicit", "hybrid", "drive"),
-    *("recurrence", "riccati", "print_plan", "descent"),
+    *("print_implicit", "march", "newton", "loop", "device", "flow", "implicit", "hybrid", "hold"),
+    *("drive", "recurrence", "riccati", "print_plan", "descent"),
 )
 INSIDE = {"compiler": COMPILER, "stepping": STEPPING}
 

@@ -15,6 +15,7 @@ from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
 from .native.device import DeviceKernel, DeviceMarch, cuda_device
+from .native.device_rows import DeviceMemory, DeviceSource, DeviceTake
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly, middle, rounded_outward
 from .native.kernel import Buffer, Guard, Kernel
@@ -37,6 +38,9 @@ __all__ = [
     "Constants",
     "DeviceKernel",
     "DeviceMarch",
+    "DeviceMemory",
+    "DeviceSource",
+    "DeviceTake",
     "Expr",
     "FlatLayout",
     "Foreign",

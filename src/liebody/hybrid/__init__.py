@@ -11,6 +11,7 @@ ledger        the balance of energy of a robot system
 controllers   virtual springs, regulators, controllers
 stepper       simulation one interval after the other, with new parameters for each interval
 device        hybrid systems on CUDA devices: simulation, and steps by intervals
+device_intervals  intervals of members with clocks of their own on CUDA devices
 in_place      `ExtendedSystem`: another system with more parameters, memory and flows
 variations    derivatives of hybrid flows, with saltation at events
 """
@@ -29,6 +30,7 @@ from .controllers import (
     controller_3,
 )
 from .device import DeviceHybridState, DeviceHybridStepper
+from .device_intervals import DeviceIntervals
 from .element import Apex, Element, Fall
 from .equations import KernelCall
 from .in_place import ExtendedSystem, with_changes
@@ -45,6 +47,7 @@ __all__ = [
     "DecoupledImpedance",
     "DeviceHybridState",
     "DeviceHybridStepper",
+    "DeviceIntervals",
     "Element",
     "EnergyRegulator",
     "ExtendedSystem",

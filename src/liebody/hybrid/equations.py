@@ -222,6 +222,16 @@ class HybridEquations(Sendable):
                 self._watching.pop(oldest, None)
         return self._watching[key]
 
+    def with_constant_tables(self) -> Self:
+        """The same system, whose tables in memory are constants of its functions, with their defaults."""
+        if not self.parameters.tables:
+            return self
+        other = copy.copy(self)
+        other.parameters = self.parameters.with_constant_tables()
+        for name in ("_flows", "_watching", "devices", "output_kernel", "start_kernel"):
+            vars(other).pop(name, None)
+        return other
+
     def _watched(
         self, events: Mapping[str, Callable[..., Any]], directions: Sequence[int], terminal: Sequence[bool]
     ) -> Self:

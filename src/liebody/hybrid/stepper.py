@@ -20,6 +20,7 @@ from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .device import DeviceHybridStepper, device_system
+from .device_intervals import DeviceIntervals
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
@@ -326,6 +327,18 @@ class HybridStepper:
             f"a step of {self.system.name} may have events, iterations and impacts, and is no straight code; "
             "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
         )
+
+    def rows_on_device(self, *, fused: bool = True) -> DeviceIntervals:
+        """Intervals of members on a CUDA device that have clocks of their own, as learning needs them.
+
+        A member is a row of an array, with all that a step needs, so that a program on the device may begin
+        members anew. Raises IntegrationError for a stepper with `events`, ModelError as `on_device` does.
+        """
+        if self._settings.most:
+            raise IntegrationError(
+                "rows on a device have no log of events; make the stepper without `events`"
+            )
+        return DeviceIntervals(self, self._flow, self._settings, fused=fused)
 
     def _places(self, state: HybridState, members: Array) -> Array:
         """Indices of the members that a mask, or indices, choose."""

@@ -21,9 +21,11 @@ import numpy as np
 from .. import models
 from ..base.errors import ArgumentError, ShapeError, require
 from ..base.public import public
+from ..compiler import cuda_device
 from ..contact import Contact
 from ..hybrid import Feedback, State, robot_system
 from ..scalars import Array, clip
+from .device_tasks import AT_ONCE, BY_USER, LATER, DeviceEpisodes
 from .tasks import DecisionProcess, Episode, Episodes, TaskState, numbers
 
 require("environments", "gymnasium", extra="gym")
@@ -40,6 +42,11 @@ __all__ = ["DecisionProcess", "Env", "Episode", "Hopper", "TaskState", "VectorEn
 
 RENDER_MODES = ("rgb_array",)
 WIDTH, HEIGHT = 480, 360  # of pictures [px]
+RESETS = {
+    AutoresetMode.NEXT_STEP: LATER,
+    AutoresetMode.SAME_STEP: AT_ONCE,
+    AutoresetMode.DISABLED: BY_USER,
+}
 
 
 class Hopper(DecisionProcess):
@@ -168,9 +175,15 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                     the task's states have this type. Observations have the type of their space
     convert         makes arrays of another library from the observations, rewards and flags, which are new
                     arrays in each step; None: they stay NumPy's. `torch.from_numpy` copies nothing
+    device          "cuda": members live on a CUDA device, and actions, observations, rewards and flags are
+                    arrays there; None: on the CPU. See docs/learning.md for what is different there
+    like            with a device: one of its arrays, such as torch.zeros(1, device="cuda"). All arrays are of
+                    its library, on its device and of its type, which is `dtype`
+    fused           with a device: whether products and sums may become fused multiply-adds
 
     Actions may be arrays of any library that has DLPack, such as tensors of PyTorch in the memory of the
-    processor. Member i with the seed s of `reset` behaves like `Env` with the seed s + i.
+    processor; with a device they are arrays there. Member i with the seed s of `reset` behaves like `Env`
+    with the seed s + i.
     """
 
     def __init__(
@@ -182,6 +195,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         render_mode: str | None = None,
         convert: Callable[[Array], Any] | None = None,
         dtype: Any = np.float64,
+        device: str | None = None,
+        like: Any = None,
+        fused: bool = True,
     ) -> None:
         self.task = task
         self.num_envs = num_envs
@@ -190,21 +206,45 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._converted = convert or (lambda x: x)
         self.metadata = _metadata(task, autoreset_mode=self._mode)
         self.single_action_space = task.action_space
-        self.single_observation_space = task.observation_space
+        self._on_device: DeviceEpisodes | None = None
+        if device is None:
+            if like is not None:
+                raise ArgumentError("like is an array of a device; give device='cuda', too")
+            self.single_observation_space = task.observation_space
+            self._episodes = Episodes(task, num_envs, threads, dtype)
+        else:
+            cuda_device(device)
+            _check_device_options(like, dtype, threads, convert)
+            self.single_observation_space = _with_type(task.observation_space, dtype)
+            self._on_device = DeviceEpisodes(task, num_envs, like, RESETS[self._mode], fused)
         self.action_space = batch_space(task.action_space, num_envs)
-        self.observation_space = batch_space(task.observation_space, num_envs)
-        self._episodes = Episodes(task, num_envs, threads, dtype)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._done = np.zeros(num_envs, bool)
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
 
     @property
     def state(self) -> TaskState:
-        """The state of the task, of all members."""
-        return self._episodes.begun()
+        """The state of the task, of all members; with a device a copy of it in memory of the CPU."""
+        return self._on_device.state() if self._on_device else self._episodes.begun()
 
     def replace(self, members: Any, q: Array = None, v: Array = None) -> None:
-        """Give members (a mask or indices) another q or v, such as by a push; everything else stays."""
-        self._episodes.push(members, q, v)
+        """Give members (a mask or indices) another q or v, such as by a push; everything else stays.
+
+        With a device q and v are arrays there with a row for each member, of which those of `members` count;
+        a mask may be an array there.
+        """
+        if self._on_device:
+            self._on_device.push(self._mask(members), q, v)
+        else:
+            self._episodes.push(members, q, v)
+
+    def _mask(self, members: Any) -> Any:
+        """Members as a mask: indices and masks of the CPU as one of NumPy, those of a device as they are."""
+        if not isinstance(members, (np.ndarray, list, tuple, int, slice)):
+            return members
+        mask = np.zeros(self.num_envs, bool)
+        mask[members] = True
+        return mask
 
     def render(self) -> tuple[Array, ...] | None:
         """A picture of each member, if `render_mode` is "rgb_array"; otherwise None."""
@@ -214,22 +254,62 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Begin anew: all members, or the ones that the mask `options["reset_mask"]` chooses."""
-        members = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        wanted = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
-        seeds = [None] * self.num_envs if wanted is None else list(wanted)
-        if members.shape != (self.num_envs,) or members.dtype != bool:
-            raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")
-        if len(seeds) != self.num_envs:
-            raise ShapeError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
-        # only members of the mask get their seeds
-        for i, chosen in enumerate(seeds):
-            if members[i] and chosen is not None:
-                self._generators[i] = seeding.np_random(chosen)[0]
+        members = self._to_reset((options or {}).get("reset_mask"))
+        if self._on_device:
+            return self._reset_on_device(self._on_device, seed, members)
+        self._seed(seed, members)
         if members.any():
             self._begin(members)
         return self._converted(self._episodes.observations), {}
 
+    def _to_reset(self, mask: Any) -> Any:
+        """The mask of the members to reset; of a device it stays as it is. Raises ShapeError."""
+        if self._on_device and mask is not None and not isinstance(mask, (np.ndarray, list, tuple)):
+            return mask
+        members = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
+        if members.shape != (self.num_envs,) or members.dtype != bool:
+            raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")
+        return members
+
+    def _seed(self, seed: int | Sequence[int | None] | None, members: Array) -> Array:
+        """Give the members of a mask their seeds; a mask of those that have got one."""
+        wanted = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
+        seeds = [None] * self.num_envs if wanted is None else list(wanted)
+        if len(seeds) != self.num_envs:
+            raise ShapeError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+        new = np.zeros(self.num_envs, bool)
+        for i, chosen in enumerate(seeds):
+            if members[i] and chosen is not None:
+                self._generators[i] = seeding.np_random(chosen)[0]
+                new[i] = True
+        return new
+
+    def _reset_on_device(
+        self, episodes: DeviceEpisodes, seed: int | Sequence[int | None] | None, members: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            if not isinstance(members, np.ndarray):
+                raise ArgumentError(
+                    "seeds are for members that the CPU knows: give reset_mask as an array of NumPy, or "
+                    "leave out seed"
+                )
+            new = self._seed(seed, members)
+            if new.any():
+                episodes.forget(new)
+        return episodes.begin(self._generators, members), {}
+
+    def _step_on_device(
+        self, episodes: DeviceEpisodes, actions: Any
+    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        results = episodes.step(self._generators, actions)
+        done = results.pop("done")
+        final = results.pop("final", None)
+        infos = {} if final is None else {"final_obs": final, "_final_obs": done}
+        return *results.values(), infos
+
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        if self._on_device:
+            return self._step_on_device(self._on_device, actions)
         # members that ended in the last step begin anew: in this step, in the same step, or by the user
         again = self._done
         if self._mode is AutoresetMode.DISABLED and again.any():
@@ -261,15 +341,39 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._done = self._done & ~members
 
 
+def _check_device_options(like: Any, dtype: Any, threads: int | None, convert: Any) -> None:
+    """Raise ArgumentError for options that mean nothing on a device, and for those that are missing there."""
+    if like is None:
+        raise ArgumentError(
+            "with device='cuda' give like=, an array there, such as torch.zeros(1, device='cuda', "
+            "dtype=torch.float64): the arrays of the environment are of its library"
+        )
+    if threads not in (None, 1):
+        raise ArgumentError(f"threads is {threads!r}, and a device has its own; leave it out")
+    if convert is not None:
+        raise ArgumentError("convert is for arrays of the CPU; with a device, like= says the library")
+    kind = str(getattr(like, "dtype", "")).rpartition(".")[2]
+    if kind != np.dtype(dtype).name:
+        raise ArgumentError(
+            f"like holds {kind or 'no numbers'}, and dtype is {np.dtype(dtype).name}; give both the same type"
+        )
+
+
+def _with_type(space: Any, dtype: Any) -> Any:
+    """A box with another type of numbers."""
+    return Box(space.low.astype(dtype), space.high.astype(dtype), dtype=np.dtype(dtype).type)
+
+
 def _env(task: type[DecisionProcess], render_mode: str | None = None, **options: Any) -> Env:
     return Env(task(**options), render_mode)
 
 
 def _envs(
     task: type[DecisionProcess], num_envs: int, threads: int | None = 1, render_mode: str | None = None,
-    dtype: Any = np.float64, **options: Any,
+    dtype: Any = np.float64, device: str | None = None, like: Any = None, **options: Any,
 ) -> VectorEnv:  # fmt: skip
-    return VectorEnv(task(**options), num_envs, threads=threads, render_mode=render_mode, dtype=dtype)
+    given = {"render_mode": render_mode, "dtype": dtype, "device": device, "like": like}
+    return VectorEnv(task(**options), num_envs, threads=threads, **given)
 
 
 for _task in (Hopper, Walker):

@@ -152,10 +152,10 @@ class Episodes:
         # each member draws its start from its generator: its episodes depend on its seed alone
         episodes = [self.task.begin(rng) for rng, new in zip(generators, members, strict=True) if new]
         q, v, command, phase = (
-            _stacked(name, [getattr(x, name) for x in episodes]) for name in ("q", "v", "command", "phase")
+            stacked(name, [getattr(x, name) for x in episodes]) for name in ("q", "v", "command", "phase")
         )
         parameters, memory = (
-            _by_name(kind, [getattr(x, kind) for x in episodes]) for kind in ("parameters", "memory")
+            by_name(kind, [getattr(x, kind) for x in episodes]) for kind in ("parameters", "memory")
         )
         old = self.state
         n = len(episodes)
@@ -220,7 +220,7 @@ def numbers(given: Any) -> Array:
     return np.from_dlpack(given)
 
 
-def _stacked(name: str, values: Sequence[Any]) -> Array:
+def stacked(name: str, values: Sequence[Any]) -> Array:
     try:
         return np.array(values, float)
     except (ValueError, TypeError):
@@ -230,7 +230,7 @@ def _stacked(name: str, values: Sequence[Any]) -> Array:
         ) from None
 
 
-def _by_name(kind: str, values: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+def by_name(kind: str, values: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
     """Arrays (members, *shape) by name from the values of each member."""
     first = list(values[0]) if values else []
     for other in values:
@@ -239,7 +239,7 @@ def _by_name(kind: str, values: Sequence[Mapping[str, Any]]) -> dict[str, Array]
                 f"begin gave the {kind} {', '.join(first) or 'none'} to one member and "
                 f"{', '.join(other) or 'none'} to another; give all the same names, in one order"
             )
-    return {name: _stacked(name, [x[name] for x in values]) for name in first}
+    return {name: stacked(name, [x[name] for x in values]) for name in first}
 
 
 def _merged(old: TaskState, new: TaskState, members: Array) -> TaskState:

@@ -18,6 +18,7 @@ device          the loops on CUDA devices: samples there, launches
 flow            explicit steps: `Flow`
 implicit        implicit steps, with Newton's method: `ImplicitFlow`
 hybrid          explicit steps of hybrid systems, with memory and events: `HybridFlow`
+hold            intervals of hybrid systems on CUDA devices
 drive           the driver of all motions: members along the rows of their record
 recurrence      linear recurrences, as a flow
 riccati         forward and backward passes of differential dynamic programming

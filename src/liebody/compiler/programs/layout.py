@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import keyword
 import math
 import re
@@ -72,6 +73,7 @@ class FlatLayout(Sendable):
             for name, value in defaults.items()
         }
         self.tables = {name for name, value in self.defaults.items() if isinstance(value, Table)}
+        self._constant: set[str] = set()  # tables that `read` gives themselves
         self._shapes = {name: () if name in self.tables else x.shape for name, x in self.defaults.items()}
         self.size = sum(map(math.prod, self._shapes.values()))
         self.fields = {name: word_of(name) for name in self.defaults}
@@ -109,8 +111,21 @@ class FlatLayout(Sendable):
     def read(self, flat: Array) -> Any:
         """The parts of flat (..., size), by their names; of tables the addresses."""
         shapes = self._shapes.values()
-        parts = [flat[..., at] for at in self.places.values()]
-        return self.type(*(x.reshape((*x.shape[:-1], *s))[()] for x, s in zip(parts, shapes, strict=True)))
+        flat_parts = [flat[..., at] for at in self.places.values()]
+        parts = [x.reshape((*x.shape[:-1], *s))[()] for x, s in zip(flat_parts, shapes, strict=True)]
+        if self._constant:
+            for k, name in enumerate(self.defaults):
+                parts[k] = self.defaults[name] if name in self._constant else parts[k]
+        return self.type(*parts)
+
+    def with_constant_tables(self) -> FlatLayout:
+        """A layout that reads its tables as constants, the defaults; in flat arrays they are zero."""
+        other = copy.copy(self)
+        other.tables = set()
+        other._constant = self._constant | self.tables
+        for name in ("_flat_defaults", "addresses"):
+            vars(other).pop(name, None)
+        return other
 
     def named(self, flat: Array) -> dict[str, Any]:
         """The parts of flat (..., size), by their full names; of tables the values, (..., *shape)."""
@@ -125,7 +140,7 @@ class FlatLayout(Sendable):
     @cached_property
     def _flat_defaults(self) -> np.ndarray:
         """The defaults (size,), with zeros in the place of addresses."""
-        parts = (0.0 if name in self.tables else x for name, x in self.defaults.items())
+        parts = (0.0 if isinstance(x, Table) else x for name, x in self.defaults.items())
         return np.asarray(self.write(parts), float)
 
     def values(self, given: Mapping[str, Any], batch: tuple[int, ...], *behind: float) -> Array:
@@ -207,8 +222,13 @@ class FlatLayout(Sendable):
             raise wrong_shape(f"{self.kind} {name}", np.shape(addresses), expected) from None
 
     def check(self, names: Mapping[str, Any]) -> None:
-        """Raise ModelError for a name that is not there."""
+        """Raise ModelError for a name that is not there, or that is constant."""
         for name in names:
+            if name in self._constant:
+                raise ModelError(
+                    f"{self.kind} {name} is a constant table of this system, the same for all members; "
+                    "leave it out, and build the system with its values"
+                )
             if name not in self.defaults:
                 there = known(self.defaults, name) if self.defaults else "there are none"
                 raise ModelError(f"there is no {self.kind} {name!r}; {there}")

@@ -14,16 +14,18 @@ INLINE void copy_point(real *to, const real *from) {
 /* Beside the arrays of March:
        start                     (n, POINT): states of the members at times[0]
        wanted                    the step to try first
-       reasons, happened         (n): why members have ended, 0 while they go on, and how many events
-                                 they had, as numbers of T
-       ends_before, last_before  what `ends` and `last` were at the start; NULL: nothing has happened
+       reasons, happened         (n): why members have ended, 0 while they go on, and how many
+                                 events they had, as numbers of T
+       ends_before, last_before  what `ends` and `last` were at the start; NULL: nothing has
+                                 happened
        entries                   (n, most, 2 + POINT): the logs, NaN behind the last event */
 extern "C" __global__ void __launch_bounds__(BLOCK)
     kernel(int64_t n, const real *start, real *y, const double *table, int64_t member_stride,
            int64_t samples, double first, double interval, int64_t linear, const double *times,
-           int64_t rows, double wanted, real *record, real *reasons, real *happened,
-           Clock *clock, double *ends, const double *ends_before, int64_t *counts, double *last, const double *last_before,
-           Log *logs, double *entries, double tolerance, double least, int64_t limit, int64_t most) {
+           int64_t rows, double wanted, real *record, real *reasons, real *happened, Clock *clock,
+           double *ends, const double *ends_before, int64_t *counts, double *last,
+           const double *last_before, Log *logs, double *entries, double tolerance, double least,
+           int64_t limit, int64_t most) {
     Samples efforts;
     efforts.table = table, efforts.member_stride = member_stride, efforts.samples = samples;
     efforts.first = first, efforts.interval = interval, efforts.linear = (int)linear;

@@ -1,0 +1,110 @@
+"""Rows of tables on devices, and numbers that go to a device and come back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import ShapeError
+from ..printers.cuda import BLOCK, cuda_prelude
+from .device import DeviceKernel
+from .device_arrays import library_of
+from .device_code import ENTRY, DeviceCode
+from .device_queue import DeviceQueue
+
+
+class DeviceSource(DeviceKernel):
+    """A kernel that is written as CUDA C++, and not traced; a subclass has `source`.
+
+    Its arguments are those of `DeviceKernel`: the number of rows, arrays, results, distances between rows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: dict[str, tuple[int, ...]],
+        outputs: dict[str, tuple[int, ...]],
+        fused: bool = True,
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self.fused = bool(fused)
+        self._codes = {}
+
+    def source(self, dtype: Any = np.float64) -> str:
+        raise NotImplementedError
+
+    def code(self, kind: np.dtype[Any]) -> DeviceCode:
+        if kind not in self._codes:
+            code = DeviceCode(self.name, lambda: self.source(kind), None, self.fused, str(kind))
+            self._codes.setdefault(kind, code)
+        return self._codes[kind]
+
+
+class DeviceTake(DeviceSource):
+    """One row of each member's table: take(table (length, size), index ()) -> row (size,).
+
+    The index is a whole number of the arrays' type; the table is a ring, row `index` modulo its length.
+    """
+
+    def __init__(self, length: int, size: int) -> None:
+        self.length = length
+        self.size = size
+        super().__init__("take", {"table": (length, size), "index": ()}, {"row": (size,)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeviceTake, (self.length, self.size)
+
+    def source(self, dtype: Any = np.float64) -> str:
+        head = cuda_prelude(np.dtype(dtype) == np.float32)
+        return f"""{head}
+extern "C" __global__ void __launch_bounds__({BLOCK}) {ENTRY}(int64_t n, const real *restrict table,
+    const real *restrict index, real *restrict row, int64_t step0, int64_t step1) {{
+    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t apart = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = first; i < n; i += apart) {{
+        const int64_t k = (int64_t)index[i * step1] % {self.length};
+        const real *const of_member = table + i * step0 + k * {self.size};
+        for (int j = 0; j < {self.size}; j++) row[i * {self.size} + j] = of_member[j];
+    }}
+}}"""
+
+
+class DeviceMemory:
+    """Arrays of a caller's library on the device of one of its arrays, and copies to and from the CPU.
+
+    like  an array on a CUDA device; it says the library, the device and the type of numbers
+
+    Raises DeviceError for an array of the CPU, ShapeError for an empty one and for other types.
+    """
+
+    def __init__(self, like: Any) -> None:
+        self.like = like
+        queue = self._queue("like", like)
+        if not queue.given["like"].size:
+            raise ShapeError(
+                "like has no numbers, so that it has no place on a device; give one with a number"
+            )
+        self.dtype = queue.dtype
+        self.name, _ = library_of(like)
+
+    @staticmethod
+    def _queue(name: str, array: Any) -> DeviceQueue:
+        return DeviceQueue("memory of a device", {name: array})
+
+    def put(self, values: np.ndarray) -> Any:
+        """A new array with these numbers, copied from the CPU."""
+        queue = self._queue("like", self.like)
+        array, place = queue.empty(values.shape)
+        queue.write(place, np.asarray(values, self.dtype))
+        queue.finish()
+        return array
+
+    def fetch(self, array: Any) -> np.ndarray:
+        """The numbers of an array in C order, copied to the CPU."""
+        queue = self._queue("array", array)
+        place = queue.given["array"]
+        values: np.ndarray = queue.read(place.pointer, place.shape, place.dtype)
+        return values
