@@ -23,7 +23,7 @@ from liebody.stepping import Clock, drive, loop
 REQUIRED = inspect.Parameter.empty
 DEFAULTS = {  # of options that say how something moves
     "t_end": REQUIRED, "dt": None, "record_every": None, "t_eval": None, "hold": "zero", "tau": None,
-    "forces": (), "events": None, "most_events": drive.MOST_EVENTS, "rtol": None, "atol": None,
+    "forces": (), "events": None, "most_events": None, "rtol": None, "atol": None,
     "parameters": None, "threads": None, "progress": None,
 }  # fmt: skip
 OF_SCIPY = "keeps the words and the tolerances of scipy.integrate.solve_ivp, whose programs it takes"

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...base.errors import ShapeError
 from ..printers.cuda import BLOCK, cuda_prelude
+from ..runtime import runtime
 from .device import DeviceKernel
 from .device_arrays import library_of
-from .device_code import ENTRY, DeviceCode
+from .device_code import DeviceCode
 from .device_queue import DeviceQueue
 
 
@@ -58,18 +59,11 @@ class DeviceTake(DeviceSource):
         return DeviceTake, (self.length, self.size)
 
     def source(self, dtype: Any = np.float64) -> str:
+        """The CUDA C++ of the kernel of runtime/device_take.h for this table and this type of numbers."""
+        sizes = {"BLOCK": BLOCK, "LENGTH": self.length, "SIZE": self.size}
+        words = [f"#define {name} {x}" for name, x in sizes.items()]
         head = cuda_prelude(np.dtype(dtype) == np.float32)
-        return f"""{head}
-extern "C" __global__ void __launch_bounds__({BLOCK}) {ENTRY}(int64_t n, const real *restrict table,
-    const real *restrict index, real *restrict row, int64_t step0, int64_t step1) {{
-    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t apart = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = first; i < n; i += apart) {{
-        const int64_t k = (int64_t)index[i * step1] % {self.length};
-        const real *const of_member = table + i * step0 + k * {self.size};
-        for (int j = 0; j < {self.size}; j++) row[i * {self.size} + j] = of_member[j];
-    }}
-}}"""
+        return "\n".join([head, *words, runtime("device_take.h")])
 
 
 class DeviceMemory:
