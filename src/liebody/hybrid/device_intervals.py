@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,8 +14,14 @@ from ..stepping.hold import DeviceHold
 from ..stepping.hybrid import HybridFlow
 from ..stepping.march import Settings
 
-if TYPE_CHECKING:
-    from .stepper import HybridStepper
+
+class HostOfIntervals(Protocol):
+    """What `DeviceIntervals` reads of the stepper that makes it: system, length of an interval [s], the call."""
+
+    system: Any
+    dt: float
+
+    def rows_on_device(self, *, fused: bool = True) -> DeviceIntervals: ...
 
 
 class DeviceIntervals(DeviceHold):
@@ -41,7 +47,7 @@ class DeviceIntervals(DeviceHold):
     """
 
     def __init__(
-        self, stepper: HybridStepper, flow: HybridFlow, settings: Settings, *, fused: bool = True
+        self, stepper: HostOfIntervals, flow: HybridFlow, settings: Settings, *, fused: bool = True
     ) -> None:
         self.stepper = stepper
         self.system = system = stepper.system
@@ -102,5 +108,5 @@ def _places(sizes: Mapping[str, int]) -> dict[str, slice]:
     return {name: slice(a, b) for name, a, b in zip(sizes, ends, ends[1:], strict=False)}
 
 
-def _device_intervals(stepper: HybridStepper, fused: bool) -> DeviceIntervals:
+def _device_intervals(stepper: HostOfIntervals, fused: bool) -> DeviceIntervals:
     return stepper.rows_on_device(fused=fused)

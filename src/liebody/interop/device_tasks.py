@@ -32,7 +32,7 @@ AT_ONCE = "at once"  # within the action that ends them
 BY_USER = "by user"  # by `begin`
 
 
-class Parts:
+class FlatParts:
     """Names for the parts of a flat array, {name: shape}, in this order."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -144,7 +144,7 @@ class DeviceEpisodes:
         }
         shapes |= {f"memory {name}": np.shape(x) for name, x in first.memory.items()}
         shapes |= {f"parameter {name}": np.shape(x) for name, x in first.parameters.items()}
-        self.parts = Parts(shapes)
+        self.parts = FlatParts(shapes)
         sizes = [self.march.inputs["rows"][0], self.parts.size, self.march.inputs["parameters"][0]]
         self._splits = np.cumsum(sizes).tolist()
         self._take = DeviceTake(AHEAD, self._splits[-1])
