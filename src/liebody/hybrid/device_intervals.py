@@ -16,7 +16,7 @@ from ..stepping.march import Settings
 
 
 class HostOfIntervals(Protocol):
-    """What `DeviceIntervals` reads of the stepper that makes it: system, length of an interval [s], the call."""
+    """What `DeviceIntervals` reads of the stepper that makes it; dt: length of an interval [s]."""
 
     system: Any
     dt: float
