@@ -16,6 +16,7 @@ from test_cuda import UNFUSED
 import liebody as lb
 from liebody.base.errors import (
     ArgumentError,
+    ConfigurationError,
     DeviceError,
     GraphError,
     IntegrationError,
@@ -25,7 +26,7 @@ from liebody.base.errors import (
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.compiler import trace
 from liebody.compiler.native import device, device_queue
-from liebody.contact import Contact, HeightField, TimeStepping
+from liebody.contact import Contact, HeightField, TimeStepping, UnsolvedSteps
 from liebody.groups import Prismatic
 from liebody.hybrid import Fall, Feedback, JointPD, robot_system
 from liebody.stepping.hybrid import HybridFlow
@@ -192,6 +193,143 @@ def test_steppers_by_time_stepping_on_a_device_equal_the_march_in_c_to_the_bit(g
         np.testing.assert_array_equal(getattr(on_gpu, name).strided, getattr(state, name))
     reaction = on_gpu.memory["floor_reaction"].strided
     np.testing.assert_array_equal(reaction, state.memory.floor_reaction)
+
+
+# -- simulations by time stepping ---------------------------------------------------------------------------
+
+Q0, V0 = np.array([[0.0, 0.02], [0.1, 0.0]]), np.array([[0.5, -6.0], [1.0, 0.0]])
+
+
+def low(t, q, v):
+    return q[1] + 5e-3  # m; the member that falls at 6 m/s sinks that far in
+
+
+def fatal(t, q, v):
+    return low(t, q, v)
+
+
+fatal.terminal = True
+
+
+def simulated(gpu, system, dtype=np.float64, parameters=None, sampled=None, **options):
+    """The runs of a system from Q0 and V0, on the device and on the CPU; arrays are there on the device."""
+    q0, v0 = Q0.astype(dtype), V0.astype(dtype)
+    options = {"t_end": 0.016, "dtype": dtype} | options
+    values = {key: tensor(x, gpu, dtype) for key, x in (parameters or {}).items()}
+    over_time = {key: (times, tensor(x, gpu, dtype)) for key, (times, x) in (sampled or {}).items()}
+    ours = lb.simulate(
+        system, tensor(q0, gpu), tensor(v0, gpu), parameters=values, sampled=over_time, device="cuda",
+        fused=False, **options,
+    )  # fmt: skip
+    return ours, lb.simulate(system, q0, v0, parameters=parameters, sampled=sampled, **options)
+
+
+def assert_same_runs(ours, theirs):
+    for name in ("q", "v"):
+        np.testing.assert_array_equal(getattr(ours, name).strided, getattr(theirs, name))
+    for name, x in theirs.memory.items():
+        np.testing.assert_array_equal(ours.memory[name].strided, x)
+    copied = ours.to_cpu()
+    for run in (ours, copied):
+        for name in ("t", "ends", "end_times", "counts"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(theirs, name))
+    assert type(copied) is type(theirs) and copied.metadata == theirs.metadata | {"device": "cuda"}
+    for name in ("q", "v"):
+        np.testing.assert_array_equal(getattr(copied.final, name), getattr(theirs.final, name))
+    for name in ("outputs", "parameters", "work"):
+        mine, expected = getattr(copied, name), getattr(theirs, name)
+        assert mine.keys() == expected.keys()
+        for key in expected:
+            np.testing.assert_array_equal(mine[key], expected[key])
+    for one, other in zip(copied.events, theirs.events, strict=True):
+        np.testing.assert_array_equal(one.t, other.t)
+        np.testing.assert_array_equal(one.q, other.q)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+def test_simulations_by_time_stepping_equal_the_march_in_c_to_the_bit(gpu, dtype):
+    system = time_stepping()
+    friction = np.array([0.5, 0.25], dtype)
+    options = {
+        "dt": 2e-3,
+        "record_every": 4e-3,
+        "t_end": 0.012,
+        "events": {"low": low},
+        "parameters": {"floor_friction": friction},
+    }
+    ours, theirs = simulated(gpu, system, dtype, **options)
+    assert ours.q.dtype == dtype and len(ours.t) == 4
+    assert theirs.counts[:, 0].max() > 0 and theirs.counts[:, 2].tolist() == [6, 6]
+    assert (theirs.outputs["floor_force"][..., 2] > 0).any()
+    assert_same_runs(ours, theirs)
+
+
+def uneven():
+    return TimeStepping(jumper(), *parts(**LAW, ground=HeightField([[0.0, 1e-3], [2e-3, 0.0]])), step=2e-3)
+
+
+CASES = {
+    "of a robot's system": (
+        lambda: robot_system(jumper(), *parts("sole", **LAW), ledger=False),
+        {"method": "time-stepping", "dt": 3e-3, "record_every": 4e-3},
+    ),
+    "times of the record, samples": (
+        time_stepping,
+        {
+            "t_eval": [0.0, 2e-3, 0.01, 0.016],
+            "dt": 2e-3,
+            "sampled": {"force": ([0.0, 4e-3, 8e-3], np.array([[1.0, 0.0], [0.0, 9.0], [-1.0, 3.0]]))},
+        },
+    ),
+    "terminal event": (time_stepping, {"events": {"low": fatal}}),
+    "restitution": (SYSTEMS["restitution"], {}),
+    "ledger": (
+        lambda: TimeStepping(jumper(), *parts(**LAW), step=2e-3, sweeps=1),
+        {"memory": {"residual": 1.0}},
+    ),
+    "ground": (lambda: uneven().with_constant_tables(), {}),
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("case", CASES)
+def test_options_of_simulations_by_time_stepping_are_those_of_the_cpu(gpu, case):
+    make, options = CASES[case]
+    ours, theirs = simulated(gpu, make(), **options)
+    assert (case == "terminal event") == (theirs.ends != "").any()
+    assert_same_runs(ours, theirs)
+
+
+def test_steps_above_the_tolerance_are_named_on_a_device(gpu, monkeypatch):
+    monkeypatch.setattr("liebody.contact.time_stepping.MOST_RETRIES", 1)
+    system = time_stepping("sole", "heel", tolerance=1e-6)
+    with pytest.warns(UnsolvedSteps) as said:
+        ours, theirs = simulated(gpu, system, t_end=6e-3)
+    assert len({str(x.message) for x in said}) == 1 and len(said) == 2
+    assert theirs.final.memory["unsolved"].sum() > 0
+    assert_same_runs(ours, theirs)
+
+
+def test_steps_on_a_device_are_one_number_that_divides_the_record(gpu):
+    system, q0 = time_stepping(), tensor(Q0, gpu)
+    steps = tensor(np.array([1e-3, 2e-3]), gpu)
+    for values in (steps, steps.strided):
+        with pytest.raises(IntegrationError, match=r"step is an array.*give a number, and call once"):
+            lb.simulate(system, q0, t_end=0.01, parameters={"step": values}, device="cuda")
+    with pytest.raises(IntegrationError, match="step is an array"):
+        lb.stepper(system, dt=4e-3, members=2).on_device().start(q0, parameters={"step": steps})
+    with pytest.raises(IntegrationError, match="do not divide all times"):
+        lb.simulate(system, q0, t_end=0.011, record_every=4e-3, device="cuda")
+    with pytest.raises(IntegrationError, match="made for time stepping"):
+        lb.simulate(system, q0, t_end=0.01, method="rkmk4", device="cuda")
+    for option in ({"threads": 2}, {"progress": True}):
+        with pytest.raises(IntegrationError, match="leave it out"):
+            lb.simulate(system, q0, t_end=0.01, device="cuda", **option)
+    with pytest.raises(ConfigurationError, match="step is given in parameters and in sampled"):
+        lb.simulate(system, q0, t_end=0.01, sampled={"step": ([0.0, 0.01], q0)}, device="cuda")
+    with pytest.raises(ModelError, match=r"floor_heights.*take system\.with_constant_tables\(\)"):
+        lb.simulate(uneven(), q0, t_end=0.01, device="cuda")
+    assert gpu.launches == []
 
 
 def test_intervals_are_pickled_with_their_stepper(gpu):

@@ -75,7 +75,7 @@ def table(file: Path = TABLE) -> dict[Key, tuple[int, int]]:
 
 def write_marches() -> None:
     lines = ["# robot loop numbers architecture registers spilled-bytes (upper bounds; device/budgets.py)"]
-    for name in ("ur5", "panda"):
+    for name in ("ur5", "panda", "anymal"):
         for loop in LOOPS:
             for dtype in ("float64", "float32"):
                 x = of_march(name, loop, dtype)

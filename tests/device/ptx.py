@@ -488,7 +488,9 @@ class Frame:
         if space == "param":
             if (name, offset) not in self.passed:
                 raise Fault(f"the parameter {name}+{offset} was not passed")
-            self._write(x.operands[0], self.passed[name, offset].view(kind), mask)
+            # a shorter number is the low end of the one that was passed
+            bits = np.ascontiguousarray(self.passed[name, offset]).view(kind).reshape(len(mask), -1)
+            self._write(x.operands[0], bits[:, 0], mask)
             return
         lanes = np.flatnonzero(mask)
         memory, places = self.grid.access(space, self._pointers(name, offset)[lanes], kind.itemsize, lanes)

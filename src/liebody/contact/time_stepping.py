@@ -407,29 +407,35 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
         record_every  default: as many steps as make about a thousandth of t_end
 
-        Events are taken at the ends of steps. Sampled parameters should change at ends of steps, too.
+        On a device the step is one number for all members, and loops of q0 must be closed: nothing checks it
+        there. Events are taken at the ends of steps. Sampled parameters should change at ends of steps, too.
         """
         values = dict(parameters or {})
         if dt is not None:
             values["step"] = positive("dt", dt, SECONDS)
         options = {"locate": None, **options}
-        run = super().simulate(q0, v0, t_end=t_end, parameters=values, **options)
-        if self._counts:
-            where_said = "run.memory['unsolved'] counts them, run.memory['residual'] says by how much"
-            self._warn(np.ravel(run.final.memory["unsolved"]), where_said)
-        return run
+        return super().simulate(q0, v0, t_end=t_end, parameters=values, **options)
 
     @property
     def _counts(self) -> bool:
         """Whether the memory counts steps that stayed above the tolerance."""
         return self.tolerance is not None and bool(self._replaced)
 
+    @property
+    def _unsolved(self) -> int:
+        """The column of the memory `unsolved` in flat states."""
+        first = self.constant_memory.size + self.nq + self.nv
+        return int(first + self.flowing_memory.places["unsolved"].start)
+
     def judge(self, before: Array, after: Array) -> None:
         if self._counts:
-            first = self.constant_memory.size + self.nq + self.nv
-            column = first + self.flowing_memory.places["unsolved"].start
             where_said = "state.memory.unsolved counts them, state.memory.residual says by how much"
-            self._warn(after[:, column] - before[:, column], where_said)
+            self._warn(after[:, self._unsolved] - before[:, self._unsolved], where_said)
+
+    def judge_run(self, end: Array) -> None:
+        if self._counts:
+            where_said = "run.memory['unsolved'] counts them, run.memory['residual'] says by how much"
+            self._warn(end[:, self._unsolved], where_said)
 
     def _warn(self, unsolved: Array, where_said: str) -> None:
         """Warn of the number (n,) of steps of each member that stayed above the tolerance."""
@@ -437,9 +443,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         if len(members):
             which = f" of {len(members)} of {len(unsolved)} members" if len(unsolved) > 1 else ""
             warn(
-                f"{unsolved.sum():.0f} steps{which} stayed above the tolerance of {self.tolerance:g} N after "
-                f"{MOST_RETRIES} attempts; {where_said}. Give more sweeps or newton iterations, softer "
-                "ground, or a larger tolerance",
+                f"{unsolved[members].sum():.0f} steps{which} stayed above the tolerance of "
+                f"{self.tolerance:g} N after {MOST_RETRIES} attempts; {where_said}. Give more sweeps or "
+                "newton iterations, softer ground, or a larger tolerance",
                 UnsolvedSteps,
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -47,6 +47,21 @@ def numbers_and_arrays(what: str, values: Mapping[str, Any]) -> tuple[dict[str, 
     return numbers, {f"{what} {name}": x for name, x in values.items() if name not in numbers}
 
 
+def check_fitted(name: str, fitted: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Raise IntegrationError for arrays of parameters that the CPU fits to an interval.
+
+    name    of the system
+    fitted  results of `HybridSystem.fitted`
+    arrays  by "parameter name", as of `numbers_and_arrays`
+    """
+    for parameter in fitted:
+        if f"parameter {parameter}" in arrays:
+            raise IntegrationError(
+                f"{name}: {parameter} is an array, and on a device it is one number for all members, fitted "
+                "to the intervals; give a number, and call once for each length"
+            )
+
+
 class DeviceSystem:
     """A hybrid system with a method on CUDA devices: its loop, and its states at the start.
 
@@ -59,7 +74,7 @@ class DeviceSystem:
         if system.parameters.tables:
             raise ModelError(
                 f"the parameter {min(system.parameters.tables)!r} of {system.name} is a table in memory of "
-                "the CPU, which a device cannot read: build the table into the system"
+                "the CPU, which a device cannot read; take system.with_constant_tables()"
             )
         self.system = system
         self.flow = flow
@@ -214,9 +229,12 @@ def device_system(system: HybridEquations, flow: HybridFlow, fused: bool = True)
 def hybrid_device_run(
     system: DeviceSystem, q0: Any, v0: Any, clock: Clock, settings: Settings, step: float,
     parameters: Mapping[str, Any], memory: Mapping[str, Any], over_time: DeviceOverTime,
-    metadata: dict[str, Any],
+    metadata: dict[str, Any], judge: Callable[[Array], None] | None,
 ) -> DeviceRun:  # fmt: skip
-    """The run of a simulation on a device, from arrays q0 and v0 (None: at rest); others as of `simulate`."""
+    """The run of a simulation on a device, from arrays q0 and v0 (None: at rest); others as of `simulate`.
+
+    judge  gets the flat states (n, size) at the end, and warns of failed steps; None: steps cannot fail
+    """
     numbers, arrays = numbers_and_arrays("parameter", parameters)
     kept_numbers, kept = numbers_and_arrays("memory", memory)
     sampled = {f"parameter {name}": values for name, values in over_time.values.items()}
@@ -248,6 +266,8 @@ def hybrid_device_run(
     counts = queue.read(places["counts"], (n, 4), np.int64)
     if log is not None:
         warn_of_lost_events(counts[:, 0], np.minimum(counts[:, 0], room), room)
+    if judge is not None:
+        judge(queue.read(places["y"], (n, point), queue.dtype))
     q, v, by_name = system.parts(record)
     ended = ends[:, 1] > 0
 
@@ -480,4 +500,5 @@ class DeviceHybridStepper:
         self, queue: DeviceQueue, numbers: Mapping[str, float], arrays: Mapping[str, Any]
     ) -> DeviceSamples:
         fitted = self._fitted(numbers, self.dt)
+        check_fitted(self.system.system.name, fitted, arrays)
         return self.system.samples(queue, self.batch, fitted, list(arrays), [], self.dt)

@@ -39,8 +39,10 @@ from ..stepping.march import LOCATED_IN_SINGLE, Settings
 from .device import (
     ROOM_ON_DEVICE,
     DeviceOverTime,
+    check_fitted,
     device_system,
     hybrid_device_run,
+    numbers_and_arrays,
     refuse_of_cpu,
 )
 from .equations import HybridEquations
@@ -163,6 +165,9 @@ class HybridSystem(HybridEquations):
 
     def judge(self, before: Array, after: Array) -> None:
         """Warn of failed steps between two flat states of a stepper's members, (n, size) each."""
+
+    def judge_run(self, end: Array) -> None:
+        """Warn of failed steps of a simulation whose members end in the flat states (n, size)."""
 
     def clock(
         self, parameters: dict[str, Any], t_end: float, record_every: float | None, t_eval: Array
@@ -296,6 +301,7 @@ class HybridSystem(HybridEquations):
         if most:
             members = drive.members
             warn_of_lost_events(members.counts[:, 0], [len(log) for log in members.log], most)
+        self.judge_run(drive.members.y)
         return run
 
     def _simulate_on_device(
@@ -324,13 +330,11 @@ class HybridSystem(HybridEquations):
         """
         cuda_device(device)
         refuse_of_cpu(threads, progress)
-        if not self.has_field:
-            raise IntegrationError(
-                f"{self.name} takes its own steps, in intervals on a device: lb.stepper(system, dt=...)"
-                ".on_device(); leave out device for a simulation"
-            )
         t_end = positive("t_end", t_end, SECONDS)
-        clock = Clock(t_end, None, *recorded)
+        numbers, arrays = numbers_and_arrays("parameter", parameters)
+        clock, fitted = self.clock(numbers, t_end, *recorded)
+        check_fitted(self.name, fitted, arrays)
+        parameters = {**parameters, **fitted}
         if self.step is None and dt is None:
             raise IntegrationError(f"{self.name} does not choose its steps: give dt")
         step = clock.interval if dt is None else positive("dt", dt, SECONDS)
@@ -345,5 +349,5 @@ class HybridSystem(HybridEquations):
         metadata["device"] = device
         return hybrid_device_run(
             device_system(system, system.flow(method, single), fused), q0, v0, clock, settings, step,
-            parameters, memory, over_time, metadata,
+            parameters, memory, over_time, metadata, self.judge_run if self.retries() else None,
         )  # fmt: skip
