@@ -16,7 +16,7 @@ from ..stepping.march import Settings
 
 
 class HostOfIntervals(Protocol):
-    """What `DeviceIntervals` reads of the stepper that makes it; dt: length of an interval [s]."""
+    """The members of a stepper that `DeviceIntervals` reads; dt is the length of an interval [s]."""
 
     system: Any
     dt: float
@@ -57,6 +57,7 @@ class DeviceIntervals(DeviceHold):
                 "of the CPU, which a device cannot read; take system.with_constant_tables()"
             )
         super().__init__(flow, stepper.dt, settings, fused)
+        # the order of a flat state, as `system.write_flat` makes it; then the columns of `DeviceHold`
         sizes = {"q": system.nq, "v": system.nv}
         constant, flowing = (
             {name: at.stop - at.start for name, at in layout.places.items()}
@@ -85,6 +86,7 @@ class DeviceIntervals(DeviceHold):
         n = math.prod(batch)
         y = self.system.start_states(q, v, u.reshape(n, -1), memory, batch)
         rows = np.zeros((n, *self.inputs["rows"]))
+        # behind the state: no interval since the start, no reason, and no event ever
         rows[:, : y.shape[1]] = y
         rows[:, self.places["since_event"]] = np.inf
         return rows.reshape(*batch, -1)
@@ -94,7 +96,7 @@ class DeviceIntervals(DeviceHold):
     ) -> np.ndarray:
         """Flat parameters (..., size) in memory of the CPU: the defaults, or values (..., *shape).
 
-        batch  leading axes; default: those of the values
+        batch  leading axes; default: the leading axes of the values
         """
         layout = self.system.parameters
         if batch is None:

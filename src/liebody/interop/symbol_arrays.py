@@ -96,7 +96,7 @@ FUNCTIONS: dict[str, Entry] = {
 class SymbolArray(np.ndarray):
     """An array of symbols, numbers and conditions; see the head of this module.
 
-    Raises GraphError for functions that need values, such as those of numpy.linalg but for `norm`.
+    Raises GraphError for functions that need values, such as all of numpy.linalg but for `norm`.
     """
 
     @classmethod

@@ -223,12 +223,14 @@ class InvariantFilter:
         lanes = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], bias.shape[:-1], covariance.shape[:-2])
         q, v, bias = (np.broadcast_to(y, (*lanes, y.shape[-1])) for y in (q, v, bias))
         joints = q[..., 7:]
+        # the kernel adds the places of the feet, where the legs are
         x, P = self.kernel("start")(self.coordinates(q, v[..., :6]), covariance, joints, self._flat_noise)
         # a batch of noises makes a batch of covariances, too
         lanes = x.shape[:-1]
         rate = v[..., :3] @ self.placement[:3, :3]
         standing = np.zeros((*lanes, len(self.feet)))
-        rest = (np.broadcast_to(y, (*lanes, y.shape[-1])) for y in (joints, rate))
+        # states are values: copies do not change with the caller's q
+        rest = (_over(lanes, y) for y in (joints, rate))
         return FilterState(self, x, np.broadcast_to(bias, (*lanes, 6)).copy(), P, standing, *rest)
 
     @checked
