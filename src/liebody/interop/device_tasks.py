@@ -64,7 +64,6 @@ class FlatParts:
         flat = [np.reshape(parts[name], (*lead, -1)) for name in self.shapes]
         return np.concatenate(flat, axis=-1) if flat else np.zeros((*lead, 0))
 
-
     def of_kind(self, kind: str, parts: Mapping[str, Any]) -> dict[str, Any]:
         """The parts whose names begin with a kind and a space, by the rest of their names."""
         first = f"{kind} "

@@ -240,7 +240,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def _mask(self, members: Any) -> Any:
         """Members as a mask: of NumPy for indices and masks of the CPU; a mask on a device stays there."""
-        if not isinstance(members, (np.ndarray, np.generic, list, tuple, int, slice)):
+        if not isinstance(members, (np.ndarray, np.integer, list, tuple, int, slice)):
             return members
         mask = np.zeros(self.num_envs, bool)
         mask[members] = True
