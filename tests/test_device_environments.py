@@ -203,6 +203,19 @@ def test_intervals_are_pickled_with_their_stepper(gpu):
     assert repr(march) == f"DeviceIntervals hold(rows[{len(rows.strided)}], parameters[{u.shape[0]}])"
 
 
+def test_rows_at_the_start_are_broadcast_to_members_of_parameters_and_memory(gpu):
+    march = lb.stepper(time_stepping(), dt=4e-3).rows_on_device(fused=False)
+    friction, stretch = np.array([0.3, 0.5, 0.9]), np.arange(3.0)[:, None, None] * np.ones((1, 2))
+    rows = march.start([0.0, 0.01], parameters={"floor_friction": friction}, floor_stretch=stretch)
+    assert rows.shape == (3, *march.inputs["rows"])
+    np.testing.assert_array_equal(rows[:, march.places["q"]], [[0.0, 0.01]] * 3)
+    np.testing.assert_array_equal(rows[:, march.places["floor_stretch"]], stretch[:, 0])
+    with pytest.raises(ShapeError, match=r"q0 \(2,\) and floor_friction \(3,\) differ"):
+        march.start(np.zeros((2, 2)), parameters={"floor_friction": friction})
+    with pytest.raises(ShapeError, match=r"floor_friction .* and floor_damping .* differ"):
+        march.parameters({"floor_friction": friction, "floor_damping": np.ones(2)})
+
+
 def test_arrays_in_float32_locate_events_as_a_stepper_in_float32_does():
     system = SYSTEMS["events"]()
     single = lb.stepper(system, dt=4e-3, dtype=np.float32).rows_on_device()

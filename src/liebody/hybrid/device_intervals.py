@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.errors import ModelError
+from ..compiler.programs.layout import ensemble_of
 from ..scalars import Array
 from ..stepping.hold import DeviceHold
 from ..stepping.hybrid import HybridFlow
@@ -79,10 +80,14 @@ class DeviceIntervals(DeviceHold):
         parameters: Mapping[str, Any] | None = None,
         **memory: Any,
     ) -> np.ndarray:
-        """Rows (..., size) of members at q0, v0, in memory of the CPU; as `HybridStepper.start`."""
-        batch = np.broadcast_shapes(np.shape(q0)[:-1], np.shape(v0)[:-1] if v0 is not None else ())
-        u = self.parameters(parameters, batch)
+        """Rows (..., size) of members at q0, v0, in memory of the CPU; as `HybridStepper.start`.
+
+        The members are the leading axes of states, parameters and memory, which are broadcast.
+        """
         q, v = self.system.checked_states(q0, v0)
+        given = self.system.parameters.batches(parameters or {}) | self.system.memory.batches(memory)
+        batch = ensemble_of({"q0": q.shape[:-1], "v0": v.shape[:-1], **given})
+        u = self.parameters(parameters, batch)
         n = math.prod(batch)
         y = self.system.start_states(q, v, u.reshape(n, -1), memory, batch)
         rows = np.zeros((n, *self.inputs["rows"]))
@@ -100,7 +105,7 @@ class DeviceIntervals(DeviceHold):
         """
         layout = self.system.parameters
         if batch is None:
-            batch = np.broadcast_shapes(*layout.batches(values or {}).values())
+            batch = ensemble_of(layout.batches(values or {}))
         return layout.values(self.system.fitted(values or {}, self.interval), batch, self.interval)
 
 
