@@ -270,6 +270,8 @@ class InvariantFilter:
             threads=threads,
         )
         lanes = x.shape[:-1]
+        # The state keeps the last samples: contacts say at the next step which feet still stand; joints and
+        # rate make q and the twist.
         return FilterState(
             self,
             x,
@@ -338,6 +340,7 @@ class InvariantFilter:
         twist = vectors("twist", twist, 6)
         lanes = np.broadcast_shapes(q.shape[:-1], twist.shape[:-1])
         q, twist = np.broadcast_to(q, (*lanes, q.shape[-1])), np.broadcast_to(twist, (*lanes, 6))
+        # the base in the world, then the IMU: p = p_base + R r moves with R (v + omega x r)
         fixed = self.robot.tree.bodies[0].placement
         R_imu, r = SE3.parts(self.placement)
         R = fixed[:3, :3] @ rotations(q[..., :4])
@@ -515,6 +518,7 @@ def _over(lanes: tuple[int, ...], y: Array) -> np.ndarray:
 def _corrected(state: FilterState, results: tuple[np.ndarray, ...]) -> FilterState:
     """The state after a measurement without legs."""
     x, bias, P = results
+    # the sample of the gyroscope, less the corrected bias
     rate = state.rate + state.bias[..., :3] - bias[..., :3]
     lanes = x.shape[:-1]
     return replace(
