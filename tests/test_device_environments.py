@@ -24,7 +24,7 @@ from liebody.base.errors import (
     ShapeError,
 )
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.compiler import trace
+from liebody.compiler import DeviceMemory, trace
 from liebody.compiler.native import device, device_queue
 from liebody.contact import Contact, HeightField, TimeStepping, UnsolvedSteps
 from liebody.groups import Prismatic
@@ -341,6 +341,27 @@ def test_intervals_are_pickled_with_their_stepper(gpu):
     assert repr(march) == f"DeviceIntervals hold(rows[{len(rows.strided)}], parameters[{u.shape[0]}])"
 
 
+def test_rows_at_the_start_are_broadcast_to_members_of_parameters_and_memory(gpu):
+    march = lb.stepper(time_stepping(), dt=4e-3).rows_on_device(fused=False)
+    friction, stretch = np.array([0.3, 0.5, 0.9]), np.arange(3.0)[:, None, None] * np.ones((1, 2))
+    rows = march.start([0.0, 0.01], parameters={"floor_friction": friction}, floor_stretch=stretch)
+    assert rows.shape == (3, *march.inputs["rows"])
+    np.testing.assert_array_equal(rows[:, march.places["q"]], [[0.0, 0.01]] * 3)
+    np.testing.assert_array_equal(rows[:, march.places["floor_stretch"]], stretch[:, 0])
+    with pytest.raises(ShapeError, match=r"q0 \(2,\) and floor_friction \(3,\) differ"):
+        march.start(np.zeros((2, 2)), parameters={"floor_friction": friction})
+    with pytest.raises(ShapeError, match=r"floor_friction .* and floor_damping .* differ"):
+        march.parameters({"floor_friction": friction, "floor_damping": np.ones(2)})
+
+
+def test_arrays_in_float32_locate_events_as_a_stepper_in_float32_does():
+    system = SYSTEMS["events"]()
+    single = lb.stepper(system, dt=4e-3, dtype=np.float32).rows_on_device()
+    march = lb.stepper(system, dt=4e-3).rows_on_device()
+    assert "#define TOLERANCE 1e-09" in march.source(np.float32)
+    assert march.source(np.float32) == single.source(np.float32)
+
+
 def test_systems_without_rows_on_a_device_are_refused():
     with pytest.raises(IntegrationError, match="without `events`"):
         lb.stepper(time_stepping(), dt=4e-3, events={"e": lambda t, q, v: q[0]}).rows_on_device()
@@ -470,6 +491,31 @@ def test_the_state_on_the_cpu_has_forces_and_pushes_change_it(gpu):
     ours.replace(tensor(np.array([False, True, False]), gpu), q=tensor(v, gpu), v=tensor(v + 1, gpu))
     np.testing.assert_array_equal(ours.state.v[1], v[1] + 1)
     np.testing.assert_array_equal(ours.state.q[[0, 1]], [state.q[0], v[1]])
+    before = ours.state.v
+    ours.replace(np.int64(2), v=tensor(v + 7, gpu))  # one index, as of argmax
+    np.testing.assert_array_equal(ours.state.v, [before[0], before[1], v[2] + 7])
+    # a number times ones would choose all members
+    for members in (np.array(1), np.array([0, 2, 1]), np.ones(2, bool)):
+        with pytest.raises(ShapeError, match="expected a mask: 3 truth values; indices may be a list"):
+            ours.replace(tensor(members, gpu), v=tensor(v, gpu))
+
+
+def test_pushes_of_the_same_values_share_a_kernel(gpu):
+    envs = environments(Jump(), gpu)
+    envs.reset(seed=2)
+    for _ in range(2):
+        envs.replace([0], v=tensor(np.ones((3, 2)), gpu))
+        loads = len(gpu.loads)
+    envs.replace([1], v=tensor(np.zeros((3, 2)), gpu))
+    assert len(gpu.loads) == loads
+
+
+def test_only_arrays_in_c_order_are_copied_to_the_cpu(gpu):
+    memory = DeviceMemory(tensor(np.zeros(1), gpu))
+    array = tensor(np.arange(6.0).reshape(2, 3), gpu)
+    np.testing.assert_array_equal(memory.fetch(array), array.strided)
+    with pytest.raises(ShapeError, match=r"steps \(3,\).*copy it first"):
+        memory.fetch(array[:, 1])
 
 
 def test_forces_of_contacts_can_be_observed(gpu):

@@ -528,6 +528,14 @@ def test_the_start_has_the_covariance_that_it_was_given(estimator):
     np.testing.assert_allclose(state.error(q2, v2[:6], bias + 1), [*expected, *np.ones(6)], atol=1e-12)
 
 
+def test_a_state_is_a_value_that_does_not_change_with_the_array_it_began_with(estimator):
+    q = ROBOT.group.random(np.random.default_rng(21))
+    state = estimator.start(q, np.zeros(ROBOT.nv), np.eye(15))
+    joints = state.joints.copy()
+    q += 1.0
+    np.testing.assert_array_equal(state.joints, joints)
+
+
 def test_a_base_that_is_placed_elsewhere_keeps_its_configuration():
     """q counts from the placement of the base, and poses from the world."""
     robot = crab(1, SE3.exp([0.4, -1.0, 0.3, 1.0, 2.0, -0.5]))

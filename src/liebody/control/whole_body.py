@@ -288,6 +288,8 @@ class WholeBody(Sendable, ElementController):
             options |= {"method": ACTIVE_SET, "start": "start"}
 
             def command(q: Array, v: Array, p: Array, start: Array, *rest: Array) -> dict[str, Array]:
+                # multipliers of the limits have the sign of the side on which a limit is active: the start of
+                # the next call
                 z = rest[list(behind).index("z") - len(shapes)]
                 sides = [where(x > 0, 1.0, where(x < 0, -1.0, 0.0)) for x in z]
                 return {**program.command(q, v, p, *rest), "active": np.array(sides, dtype=object)}
@@ -312,6 +314,7 @@ class WholeBody(Sendable, ElementController):
         Rows that keep a large weight lose digits to that elimination, so there may be no hard tasks.
         """
         whole = self._minimizer({}, iterations=self.iterations)
+        # where the program of forces alone fails, or needs slack, `otherwise` solves that of all unknowns
         own = legs(self.robot, self._joints, self.supports)
         if not own or self.loops is not None or any(task.task.hard for task in self.tasks):
             return whole

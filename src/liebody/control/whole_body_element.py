@@ -123,6 +123,8 @@ class WholeBodyElement(Element):
     def next_call(self, s: State, z: Any, p: Any) -> Any:
         return z.next
 
+    # `ask` gives the arguments of the controller's kernel, and `answer` puts its results into the memory.
+
     def ask(self, s: State, z: Any, p: Any) -> tuple[Array, ...]:
         layout = self.controller.layout
         values = {key: getattr(p, word) for key, word in layout.fields.items()}
@@ -138,6 +140,7 @@ class WholeBodyElement(Element):
                 if np.shape(x) not in ((), shape):
                     raise wrong_shape(f"{key} of the reference of {self.name}", np.shape(x), shape)
                 values[key] = np.broadcast_to(x, shape)
+        # an active set starts from the limits that were active in the last command
         start = (z.active,) if self.controller.solver == ACTIVE_SET else ()
         return s.q, s.v, layout.write(values[key] for key in layout.defaults), *start
 
@@ -148,6 +151,7 @@ class WholeBodyElement(Element):
         return z._replace(
             **kept,
             tau=command["tau"],
+            # the next multiple of the period, also if this call came a little too early
             next=(floor((s.t + EARLY) / p.period) + 1) * p.period,
             status=status,
             unsolved=z.unsolved + where(status == UNFINISHED, 1.0, 0.0),

@@ -213,6 +213,8 @@ class SizedTask:
         if y.ndim != 1 or not y.size:
             raise wrong_shape(f"task {task.name!r}", y.shape, "one axis, (k,)")
         self.size = y.size
+        # A function without v is one of positions: its second derivative has the accelerations. A function of
+        # v has them in its first derivative.
         moving = set(traced.inputs["v"].flat)
         self.second = not any(
             x in moving for node in traced.nodes for x in (node, *node.args) if _is_input(x)
@@ -256,6 +258,7 @@ class SizedTask:
             bias = first.jvp()(q, v, p, v)
             b = own["acceleration"] - own["kd"] * (product(J, v) - own["rate"]) - own["kp"] * y - bias
         else:
+            # dy/dt = J a + the derivative along q exp(s v) with v held
             J = along_group(self._value, self.shapes, {"v": None}, name="task").jacobian()(q, v, p)
             bias = along_group(self._value, self.shapes, {"q": group}, name="task").jvp()(q, v, p, v)
             b = own["rate"] - own["kp"] * y - bias
@@ -275,6 +278,7 @@ class SizedTask:
             J = moved.jacobian()(q, rest, p)
             b = named[f"{name}.rate"] - named[f"{name}.gain"] * y
         else:
+            # linear in v: y(v) = y + J v, which is to be zero
             J = along_group(self._value, self.shapes, {"v": None}, name="task").jacobian()(q, rest, p)
             b = -y
         return y, J, b, named[f"{name}.weight"] * np.ones(self.size)
@@ -283,6 +287,7 @@ class SizedTask:
         """Raises ModelError if the function is not linear in v."""
         if self.second:
             return
+        # linear if the derivative by v does not depend on v
         by_v = along_group(self._value, self.shapes, {"v": None}, name="task").jacobian()
         slopes = trace(lambda q, v, p: by_v(q, v, p), self.shapes, "slopes")
         moving = set(slopes.inputs["v"].flat)

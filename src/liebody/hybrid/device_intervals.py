@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.errors import ModelError
+from ..compiler.programs.layout import ensemble_of
 from ..scalars import Array
 from ..stepping.hold import DeviceHold
 from ..stepping.hybrid import HybridFlow
@@ -16,7 +17,7 @@ from ..stepping.march import Settings
 
 
 class HostOfIntervals(Protocol):
-    """What `DeviceIntervals` reads of the stepper that makes it; dt: length of an interval [s]."""
+    """The members of a stepper that `DeviceIntervals` reads; dt is the length of an interval [s]."""
 
     system: Any
     dt: float
@@ -57,6 +58,7 @@ class DeviceIntervals(DeviceHold):
                 "of the CPU, which a device cannot read; take system.with_constant_tables()"
             )
         super().__init__(flow, stepper.dt, settings, fused)
+        # the order of a flat state, as `system.write_flat` makes it; then the columns of `DeviceHold`
         sizes = {"q": system.nq, "v": system.nv}
         constant, flowing = (
             {name: at.stop - at.start for name, at in layout.places.items()}
@@ -78,13 +80,18 @@ class DeviceIntervals(DeviceHold):
         parameters: Mapping[str, Any] | None = None,
         **memory: Any,
     ) -> np.ndarray:
-        """Rows (..., size) of members at q0, v0, in memory of the CPU; as `HybridStepper.start`."""
-        batch = np.broadcast_shapes(np.shape(q0)[:-1], np.shape(v0)[:-1] if v0 is not None else ())
-        u = self.parameters(parameters, batch)
+        """Rows (..., size) of members at q0, v0, in memory of the CPU; as `HybridStepper.start`.
+
+        The members are the leading axes of states, parameters and memory, which are broadcast.
+        """
         q, v = self.system.checked_states(q0, v0)
+        given = self.system.parameters.batches(parameters or {}) | self.system.memory.batches(memory)
+        batch = ensemble_of({"q0": q.shape[:-1], "v0": v.shape[:-1], **given})
+        u = self.parameters(parameters, batch)
         n = math.prod(batch)
         y = self.system.start_states(q, v, u.reshape(n, -1), memory, batch)
         rows = np.zeros((n, *self.inputs["rows"]))
+        # behind the state: no interval since the start, no reason, and no event ever
         rows[:, : y.shape[1]] = y
         rows[:, self.places["since_event"]] = np.inf
         return rows.reshape(*batch, -1)
@@ -94,11 +101,11 @@ class DeviceIntervals(DeviceHold):
     ) -> np.ndarray:
         """Flat parameters (..., size) in memory of the CPU: the defaults, or values (..., *shape).
 
-        batch  leading axes; default: those of the values
+        batch  leading axes; default: the leading axes of the values
         """
         layout = self.system.parameters
         if batch is None:
-            batch = np.broadcast_shapes(*layout.batches(values or {}).values())
+            batch = ensemble_of(layout.batches(values or {}))
         return layout.values(self.system.fitted(values or {}, self.interval), batch, self.interval)
 
 

@@ -33,7 +33,11 @@ BY_USER = "by user"  # by `begin`
 
 
 class FlatParts:
-    """Names for the parts of a flat array, {name: shape}, in this order."""
+    """Names for the parts of flat arrays of many members, {name: shape}, in this order.
+
+    Names are any text, and entries may be symbols. A `FlatLayout` is for systems: its names are words, its
+    parts have defaults, and it writes symbols of one member.
+    """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.shapes = dict(shapes)
@@ -60,9 +64,22 @@ class FlatParts:
         flat = [np.reshape(parts[name], (*lead, -1)) for name in self.shapes]
         return np.concatenate(flat, axis=-1) if flat else np.zeros((*lead, 0))
 
+    def of_kind(self, kind: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """The parts whose names begin with a kind and a space, by the rest of their names."""
+        first = f"{kind} "
+        return {name.removeprefix(first): x for name, x in parts.items() if name.startswith(first)}
+
+
+def task_arrays(layout: FlatParts, flat: Any) -> dict[str, Any]:
+    """The fields of a `TaskState` in the task's flat arrays (..., size), numbers or symbols."""
+    parts = layout.read(flat)
+    fields = {name: parts[name] for name in ("action", "last_action", "command", "phase", "air_time")}
+    memory, parameters = layout.of_kind("memory", parts), layout.of_kind("parameter", parts)
+    return {**fields, "memory": memory, "parameters": parameters}
+
 
 class SymbolicSystem:
-    """What a task reads of a `HybridState`, as symbols of one member: arrays (1, ...)."""
+    """A stand-in for the `HybridState` that a task reads: symbols of one member, arrays (1, ...)."""
 
     def __init__(self, march: DeviceIntervals, rows: Any, parameters: Any) -> None:
         self._system = system = march.system
@@ -126,6 +143,7 @@ class DeviceEpisodes:
         self._host_ring = np.zeros((members, 0))
         self._drawn = np.zeros(members, int)  # episodes of each member that are drawn
         self._left = 0  # episodes that each member can begin before the CPU has to draw more
+        self._pushes: dict[tuple[str, ...], DeviceKernel] = {}  # by the names of the values that they set
 
     # -- layouts ------------------------------------------------------------------------------------------
 
@@ -146,6 +164,7 @@ class DeviceEpisodes:
         shapes |= {f"parameter {name}": np.shape(x) for name, x in first.parameters.items()}
         self.parts = FlatParts(shapes)
         sizes = [self.march.inputs["rows"][0], self.parts.size, self.march.inputs["parameters"][0]]
+        # an episode in the ring is a row of the system, one of the task and one of parameters, end to end
         self._splits = np.cumsum(sizes).tolist()
         self._take = DeviceTake(AHEAD, self._splits[-1])
 
@@ -159,22 +178,8 @@ class DeviceEpisodes:
     def _state(self, rows: Any, own: Any, parameters: Any) -> TaskState:
         """The symbolic state of a task from its flat arrays."""
         system: Any = SymbolicSystem(self.march, rows, parameters)
-        parts = self.parts.read(SymbolArray.of(own)[None])
-        kinds = {
-            kind: {
-                name.removeprefix(f"{kind} "): x for name, x in parts.items() if name.startswith(f"{kind} ")
-            }
-            for kind in ("memory", "parameter")
-        }
-        names = ("action", "last_action", "command", "phase", "air_time")
-        return TaskState(
-            system=system,
-            touching=system.touching,
-            steps=system.intervals,
-            memory=kinds["memory"],
-            parameters=kinds["parameter"],
-            **{name: parts[name] for name in names},
-        )
+        arrays = task_arrays(self.parts, SymbolArray.of(own)[None])
+        return TaskState(system=system, touching=system.touching, steps=system.intervals, **arrays)
 
     def _flat(self, state: TaskState, done: Any) -> Any:
         """The task's flat array of a symbolic state."""
@@ -201,6 +206,7 @@ class DeviceEpisodes:
             state = self._state(rows, own, parameters)
             given = self.task.parameters(state, SymbolArray.of(actions)[None])
             system.parameters.check(given)
+            # the episode's own parameters, over which the action's go
             u = np.array(parameters, object)
             for name, value in given.items():
                 if name == "step":
@@ -216,7 +222,7 @@ class DeviceEpisodes:
 
     @cached_property
     def _after(self) -> DeviceKernel:
-        """What follows from an action: the new arrays, observations, rewards and flags."""
+        """The results of an action: the new arrays, observations, rewards and flags."""
         task = self.task
 
         def after(
@@ -242,19 +248,23 @@ class DeviceEpisodes:
                 steps=moved.intervals,
             )
             state = replace(state, memory=task.remember(before, state))
+            # the system or the task has lost a member; at the horizon a member is only cut, as in `Episodes`
             lost: Any = moved.ended | task.is_lost(state)
             cut: Any = ~lost & (state.steps >= task.horizon)
             reward: Any = SymbolArray.of(task.reward(before, state))
             again: Any = False
             done: Any = lost | cut
             results: dict[str, Any] = {}
-            if self.resets == LATER:  # actions of members that begin anew are ignored
+            # `again`: the ring's next episode takes the member's place. With LATER the last action has ended
+            # the member, and this action is ignored; with AT_ONCE this action has ended it.
+            if self.resets == LATER:
                 again = self.parts.read(SymbolArray.of(own)[None])["done"][0] > 0.5
                 reward, lost, cut, done = (np.where(again, 0.0, x) for x in (reward, lost, cut, done))
             elif self.resets == AT_ONCE:
                 results["final"] = self._observed(state)
                 again = done[0]
-            waits = np.zeros(1) if self.resets == AT_ONCE else done  # who waits for a new episode
+            # kept for the next action: who waits for a new episode
+            waits = np.zeros(1) if self.resets == AT_ONCE else done
             begin = np.split(episode, self._splits[:-1])
             stepped = later, self._flat(state, waits), held
             new = [where(again, a, b) for a, b in zip(begin, stepped, strict=True)]
@@ -303,6 +313,8 @@ class DeviceEpisodes:
                 self._lay_out(episodes)
                 self._host_ring = np.zeros((self.members, AHEAD, self._splits[-1]))
             rows = self._rows(episodes)
+            # The k-th episode of a member lies at k modulo AHEAD. Only places of episodes that were begun
+            # are overwritten, because `counts` are never more than these.
             places = np.array([(i, (self._drawn[i] + k) % AHEAD) for i, k in numbers])
             self._host_ring[places[:, 0], places[:, 1]] = rows
             self._drawn += counts
@@ -343,12 +355,14 @@ class DeviceEpisodes:
             self.memory.fetch(self._arrays[3]).astype(int) if self._arrays else np.zeros(self.members, int)
         )
         self._drawn[members] = begun[members]
-        self._left = 0
+        self._left = 0  # so the next `begin` draws
 
     # -- members ------------------------------------------------------------------------------------------
 
     def begin(self, generators: Sequence[np.random.Generator], members: Any) -> Any:
         """Begin anew, with a generator for each member; `members` is a mask, of the CPU or of the device."""
+        # `_left` counts as if each member began with each call, so the CPU need not know who began. A member
+        # that began less often has more episodes left than that.
         if not self._arrays:
             if not isinstance(members, np.ndarray) or not members.all():
                 raise ModelError("the environment has not begun; call reset() without reset_mask first")
@@ -359,11 +373,7 @@ class DeviceEpisodes:
             self._ones = self.memory.put(np.ones(self.members))
         elif not self._left:
             self._refill(generators)
-        mask = (
-            self.memory.put(members.astype(float))
-            if isinstance(members, np.ndarray)
-            else self._ones * members
-        )
+        mask = self._mask(members)
         rows, own, parameters, begun = self._arrays
         episode = self._take(self._ring, begun)
         *self._arrays, observations = self._beginning(rows, own, parameters, begun, episode, mask)
@@ -395,12 +405,29 @@ class DeviceEpisodes:
         """Give members (a mask) other q (members, nq) or v (members, nv), arrays of the device."""
         rows, *others = self.begun()
         given = {name: x for name, x in (("q", q), ("v", v)) if x is not None}
-        mask = (
-            self.memory.put(members.astype(float))
-            if isinstance(members, np.ndarray)
-            else self._ones * members
-        )
-        places = {name: self.march.places[name] for name in given}
+        mask = self._mask(members)
+        if given:
+            self._arrays = [self._push(tuple(given))(rows, mask, *given.values()), *others]
+
+    def _mask(self, members: Any) -> Any:
+        """A mask of the CPU or of the device as numbers 1 and 0 on the device."""
+        if isinstance(members, np.ndarray):
+            return self.memory.put(members.astype(float))
+        # a single number, or indices, would be multiplied without an error, and choose other members
+        kind = str(getattr(members, "dtype", type(members).__name__)).rpartition(".")[2]
+        shape = tuple(getattr(members, "shape", ()))
+        if kind != "bool" or shape != (self.members,):
+            raise ShapeError(
+                f"the members on a device are chosen by {kind} of the shape {shape}, expected a mask: "
+                f"{self.members} truth values; indices may be a list or an array of NumPy"
+            )
+        return self._ones * members
+
+    def _push(self, names: tuple[str, ...]) -> DeviceKernel:
+        """(rows, mask, values of these names) -> rows in which members of the mask have these values."""
+        if names in self._pushes:
+            return self._pushes[names]
+        places = {name: self.march.places[name] for name in names}
 
         def pushed(rows: Any, mask: Any, *values: Any) -> Any:
             new = np.array(rows, object)
@@ -408,11 +435,10 @@ class DeviceEpisodes:
                 new[at] = where(mask > 0.5, x, rows[at])
             return {"rows": new}
 
-        if given:
-            sizes = {name: at.stop - at.start for name, at in places.items()}
-            shapes = {"rows": self._shapes["rows"], "mask": (), **sizes}
-            kernel = DeviceKernel(trace(pushed, shapes, "push"), fused=self.fused)
-            self._arrays = [kernel(rows, mask, *given.values()), *others]
+        sizes = {name: at.stop - at.start for name, at in places.items()}
+        shapes = {"rows": self._shapes["rows"], "mask": (), **sizes}
+        kernel = DeviceKernel(trace(pushed, shapes, "push"), fused=self.fused)
+        return self._pushes.setdefault(names, kernel)
 
     def state(self) -> TaskState:
         """A copy of the state of the task in memory of the CPU."""
@@ -420,24 +446,12 @@ class DeviceEpisodes:
         n = self.members
         at = self.march.places
         steps = rows[:, at["intervals"].start].astype(int)
-        parts = self.parts.read(own)
         y = np.ascontiguousarray(rows[:, : at["intervals"].start]).astype(self.memory.dtype)
         reasons = rows[:, at["reason"].start].astype(int)
+        # rows have times since the last events, and states the times of these events
         last = steps[:, None] * self.march.interval - rows[:, at["since_event"]]
         tables = np.empty((n, 0), object)
+        # a HybridState has one time for all members: the first one's
         system = HybridState(self.sim, int(steps[0]), y, reasons, last, parameters, tables)
-        kinds = {
-            kind: {
-                name.removeprefix(f"{kind} "): x for name, x in parts.items() if name.startswith(f"{kind} ")
-            }
-            for kind in ("memory", "parameter")
-        }
-        names = ("action", "last_action", "command", "phase", "air_time")
-        return TaskState(
-            system=system,
-            touching=system.touching,
-            steps=steps,
-            memory=kinds["memory"],
-            parameters=kinds["parameter"],
-            **{name: parts[name] for name in names},
-        )
+        arrays = task_arrays(self.parts, own)
+        return TaskState(system=system, touching=system.touching, steps=steps, **arrays)

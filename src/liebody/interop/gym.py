@@ -230,8 +230,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def replace(self, members: Any, q: Array = None, v: Array = None) -> None:
         """Give members (a mask or indices) another q or v, such as by a push; everything else stays.
 
-        With a device q and v are arrays there with a row for each member, of which those of `members` count;
-        a mask may be an array there.
+        With a device q and v are arrays there with a row for each member, of which the rows of `members`
+        count; a mask may be an array there, and indices are numbers of the CPU.
         """
         if self._on_device:
             self._on_device.push(self._mask(members), q, v)
@@ -239,8 +239,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self._episodes.push(members, q, v)
 
     def _mask(self, members: Any) -> Any:
-        """Members as a mask: indices and masks of the CPU as one of NumPy, those of a device as they are."""
-        if not isinstance(members, (np.ndarray, list, tuple, int, slice)):
+        """Members as a mask: of NumPy for indices and masks of the CPU; a mask on a device stays there."""
+        if not isinstance(members, (np.ndarray, np.integer, list, tuple, int, slice)):
             return members
         mask = np.zeros(self.num_envs, bool)
         mask[members] = True

@@ -96,7 +96,7 @@ FUNCTIONS: dict[str, Entry] = {
 class SymbolArray(np.ndarray):
     """An array of symbols, numbers and conditions; see the head of this module.
 
-    Raises GraphError for functions that need values, such as those of numpy.linalg but for `norm`.
+    Raises GraphError for functions that need values, such as all of numpy.linalg but for `norm`.
     """
 
     @classmethod
@@ -161,6 +161,7 @@ def _reduced(
     function: Any, values: np.ndarray, axis: Any = 0, keepdims: bool = False, identity: Any = None, **_: Any
 ) -> Any:
     """The reduction along an axis, several, or all (None), by the function of two entries."""
+    # the last axis first, so that the numbers of the others stay right
     axes = range(values.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     wanted = sorted({a % values.ndim for a in axes}, reverse=True) if values.ndim else []
     for a in wanted:

@@ -79,9 +79,13 @@ def device_samples(
         leads.append(lead)
     n = math.prod(batch) if any(leads) else 1
     memory = queue.memory({"table": 8 * n * count * dim, "row": 8 * dim})
+    # All rows of the table begin as the CPU's row; then each array goes into its columns.
     queue.write(memory["row"], np.asarray(row, float))
     double = np.dtype(np.float64)
     queue.copy(n * count, (memory["row"], 0), (memory["table"], dim), dim, (double, double))
+    # Row i of the table is sample i % count of member i // count. An array over time has a row for each
+    # sample, and either all members share them or each member has some; another array has a row for all
+    # members or for each.
     for part, lead in zip(parts, leads, strict=True):
         x = queue.given[part.name]
         step = x.row_step(f"{what}: {part.name}", len(part.shape))
@@ -137,6 +141,7 @@ class DeviceLoop:
         size = queue.dtype.itemsize
         memory = queue.memory({"y": n * self.point * size, "failed": 8 * n, "losses": 16 * n})
         rows = len(clock.times)
+        # A stretch has steps of one length: one launch. States go from one to the next in `y`.
         for k, stretch in enumerate(clock.stretches):
             t, h, steps, every, row = stretch
             begin = int(not k)
@@ -188,6 +193,7 @@ class DeviceLoop:
             "logs": LOG_SIZE * n,
             "times": 8 * rows,
         }
+        # the caller's arrays take the place of working memory
         memory = queue.memory({key: size for key, size in sizes.items() if key not in places})
         at = {"ends_before": 0, "last_before": 0, **memory, **places}
         queue.write(at["times"], np.asarray(times, float))

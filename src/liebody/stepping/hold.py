@@ -13,7 +13,7 @@ from ..compiler.printers.c import literal, number_type
 from ..compiler.printers.cuda import BLOCK
 from ..compiler.runtime import runtime
 from .hybrid import HybridFlow
-from .march import Settings
+from .march import LOCATED_IN_SINGLE, Settings
 from .print_explicit import hybrid_source
 
 MORE = 2  # entries of a row behind the state: intervals since the start, and why the member ended
@@ -28,8 +28,9 @@ class DeviceHold(DeviceSource):
 
     A row of a member is its state, then the number of intervals since its start, the code of the reason why
     it ended (`REASONS`; 0: it goes on), and the time since the last event of each guard. `runtime/hold.h`
-    calls the march of the CPU, which counts time in doubles also where the arrays are float32. A member that
-    has ended keeps its state. Errors as of `DeviceKernel`; ModelError for systems with calls.
+    calls the march of the CPU, which counts time in doubles also where the arrays are float32. Arrays in
+    float32 locate events to 1e-9 s at most. A member that has ended keeps its state. Raises the errors of
+    `DeviceKernel`; ModelError for systems with calls.
     """
 
     def __init__(self, flow: HybridFlow, interval: float, settings: Settings, fused: bool = True) -> None:
@@ -48,9 +49,14 @@ class DeviceHold(DeviceSource):
 
     def source(self, dtype: Any = np.float64) -> str:
         """CUDA C++ of the kernel."""
-        number = number_type(np.dtype(dtype) == np.float32)
+        single = np.dtype(dtype) == np.float32
+        number = number_type(single)
         flow = self.flow
         tolerance = -1.0 if self.settings.tolerance is None else self.settings.tolerance
+        # The arrays decide in which numbers the kernel computes, whatever the type of the stepper is. A
+        # negative tolerance locates no events, and stays.
+        if single and tolerance >= 0:
+            tolerance = max(tolerance, LOCATED_IN_SINGLE)
         constants = {
             "INTERVAL": literal(self.interval),
             "TOLERANCE": literal(tolerance),
@@ -58,6 +64,7 @@ class DeviceHold(DeviceSource):
             "LIMIT": self.settings.limit,
         }
         (rows,) = self.inputs["rows"]
+        # Each thread takes every (number of threads)-th member, so any number of blocks serves all members.
         takes = "int64_t n, const real *restrict rows, const real *restrict parameters, real *restrict ends"
         return "\n".join(
             [

@@ -16,6 +16,7 @@ from ..programs.program import Program
 from ..programs.quadratic_program import Minimizer
 from .device_arrays import DeviceArray, Library, batch_of, common_library, device_of, read
 from .device_code import ENTRY, MOST_BLOCKS, DeviceCode
+from .device_queue import bits_of
 from .driver import Driver, driver
 from .kernel import Kernel
 
@@ -141,7 +142,7 @@ class DeviceKernel:
             blocks = min(-(-n // BLOCK), MOST_BLOCKS)
             kernel = self.code(given[0].dtype).on(chosen, device)
             if not library.ordered:
-                # each array may name a stream, in which it is still being computed
+                # each array may name a stream, in which the library still computes it
                 for other in {library.stream(x) for x in [*arrays, *call.results]} - {stream}:
                     chosen.wait(device, other)
             chosen.launch(kernel, device, blocks, BLOCK, stream, arguments)
@@ -235,9 +236,7 @@ class DeviceMarch(DeviceKernel):
         return ["march", self.dt.hex()]
 
     def __call__(self, *arrays: Any, t: float = 0.0, steps: int = 1, out: Any = None) -> Any:
-        # the launch takes whole numbers of 64 bits: the time goes as the bits of a double
-        bits = int(np.float64(number("t", t)).view(np.int64))
-        return self._run(arrays, out, [bits, count("steps", steps)])
+        return self._run(arrays, out, [bits_of(number("t", t)), count("steps", steps)])
 
 
 def _device_march(kernel: Kernel, dt: float, fused: bool) -> DeviceMarch:

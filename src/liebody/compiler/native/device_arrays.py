@@ -89,7 +89,10 @@ class DeviceArray(NamedTuple):
 
 
 def _merged(shape: Sequence[int], steps: Sequence[int]) -> int | None:
-    """The step along axes of these lengths as one axis; None if they cannot be merged."""
+    """The step along axes of these lengths as one axis; None if they cannot be merged.
+
+    Axes are one axis if a step along the outer of two neighbours is as long as the whole inner one.
+    """
     axes = [(n, step) for n, step in zip(shape, steps, strict=True) if n != 1]
     if not axes or 0 in shape:
         return 0
@@ -100,7 +103,7 @@ def _merged(shape: Sequence[int], steps: Sequence[int]) -> int | None:
 
 
 def device_of(given: Sequence[DeviceArray]) -> int:
-    """The device of some arrays: that of the first one with numbers, as others have no memory."""
+    """The device on which the first array with numbers lies; empty arrays have no memory."""
     return next((x.device for x in given if x.size), given[0].device)
 
 

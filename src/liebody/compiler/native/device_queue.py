@@ -72,6 +72,7 @@ class DeviceQueue:
 
     def memory(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Addresses of memory of these sizes in bytes, by name."""
+        # One array holds all parts, so that the library orders and frees one block.
         places, end = {}, 0
         for key, size in sizes.items():
             places[key] = end
@@ -82,6 +83,7 @@ class DeviceQueue:
     def launch(self, code: DeviceCode, n: int, arguments: Sequence[int]) -> None:
         """Start a kernel for n rows, which is its first argument; no row, no launch."""
         if n:
+            # a thread for each row; in a grid of the largest size threads take several rows
             blocks = min(-(-n // BLOCK), MOST_BLOCKS)
             kernel = code.on(self.driver, self.device)
             self.driver.launch(kernel, self.device, blocks, BLOCK, self.stream, [n, *arguments])
@@ -93,8 +95,8 @@ class DeviceQueue:
     ) -> None:  # fmt: skip
         """Copy n rows of `width` numbers; a pair is the address of the first row and the distance of rows.
 
-        types   of the numbers, from and to; default: those of the arrays
-        repeat, period  row i comes from row (i / repeat) % period
+        types   of the numbers, from and to; default: the arrays' type for both
+        repeat, period  row i comes from row (i / repeat) % period, with whole i / repeat
         chosen  address of n numbers: only rows where they are not zero; 0: all rows
         """
         code = _copying(*(np.dtype(x) for x in types or (self.dtype, self.dtype)), self.dtype)

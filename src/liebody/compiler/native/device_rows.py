@@ -16,9 +16,10 @@ from .device_queue import DeviceQueue
 
 
 class DeviceSource(DeviceKernel):
-    """A kernel that is written as CUDA C++, and not traced; a subclass has `source`.
+    """A kernel whose CUDA C++ a subclass writes, as `source`; nothing is traced.
 
-    Its arguments are those of `DeviceKernel`: the number of rows, arrays, results, distances between rows.
+    The kernel takes arguments in the order of `DeviceKernel`: the number of rows, addresses of arrays and of
+    results, numbers between rows of each array.
     """
 
     def __init__(
@@ -97,8 +98,13 @@ class DeviceMemory:
         return array
 
     def fetch(self, array: Any) -> np.ndarray:
-        """The numbers of an array in C order, copied to the CPU."""
+        """The numbers of an array, copied to the CPU. Raises ShapeError for gaps and for another order."""
         queue = self._queue("array", array)
         place = queue.given["array"]
+        if not place.is_dense:
+            raise ShapeError(
+                f"an array {place.shape} has steps {place.steps} between its numbers, expected C order "
+                "without gaps; copy it first, as array.contiguous() or cupy.ascontiguousarray(array)"
+            )
         values: np.ndarray = queue.read(place.pointer, place.shape, place.dtype)
         return values

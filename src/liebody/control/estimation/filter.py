@@ -223,12 +223,14 @@ class InvariantFilter:
         lanes = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], bias.shape[:-1], covariance.shape[:-2])
         q, v, bias = (np.broadcast_to(y, (*lanes, y.shape[-1])) for y in (q, v, bias))
         joints = q[..., 7:]
+        # the kernel adds the places of the feet, where the legs are
         x, P = self.kernel("start")(self.coordinates(q, v[..., :6]), covariance, joints, self._flat_noise)
         # a batch of noises makes a batch of covariances, too
         lanes = x.shape[:-1]
         rate = v[..., :3] @ self.placement[:3, :3]
         standing = np.zeros((*lanes, len(self.feet)))
-        rest = (np.broadcast_to(y, (*lanes, y.shape[-1])) for y in (joints, rate))
+        # states are values: copies do not change with the caller's q
+        rest = (_over(lanes, y) for y in (joints, rate))
         return FilterState(self, x, np.broadcast_to(bias, (*lanes, 6)).copy(), P, standing, *rest)
 
     @checked
@@ -268,6 +270,8 @@ class InvariantFilter:
             threads=threads,
         )
         lanes = x.shape[:-1]
+        # The state keeps the last samples: contacts say at the next step which feet still stand; joints and
+        # rate make q and the twist.
         return FilterState(
             self,
             x,
@@ -336,6 +340,7 @@ class InvariantFilter:
         twist = vectors("twist", twist, 6)
         lanes = np.broadcast_shapes(q.shape[:-1], twist.shape[:-1])
         q, twist = np.broadcast_to(q, (*lanes, q.shape[-1])), np.broadcast_to(twist, (*lanes, 6))
+        # the base in the world, then the IMU: p = p_base + R r moves with R (v + omega x r)
         fixed = self.robot.tree.bodies[0].placement
         R_imu, r = SE3.parts(self.placement)
         R = fixed[:3, :3] @ rotations(q[..., :4])
@@ -513,6 +518,7 @@ def _over(lanes: tuple[int, ...], y: Array) -> np.ndarray:
 def _corrected(state: FilterState, results: tuple[np.ndarray, ...]) -> FilterState:
     """The state after a measurement without legs."""
     x, bias, P = results
+    # the sample of the gyroscope, less the corrected bias
     rate = state.rate + state.bias[..., :3] - bias[..., :3]
     lanes = x.shape[:-1]
     return replace(

@@ -26,9 +26,8 @@ MOST = 4  # steps, where constraints are broken still
 LONG = 0.5  # steps that went as the model predicts
 SHORT = 0.1  # steps that a stiff penalty cuts
 ANEW = 100  # steps of a search that begins anew, where the model does not predict its steps
-HELD = 0.5  # a state that is so much nearer to the start of a plan than to the next knot is still there
-# of inputs of zero
-FAR = 1e6  # states of their motion beyond which a search does not begin with it       [rad, m, rad/s, m/s]
+HELD = 0.5  # a held state: largest ratio of its distances from a plan's start and from the next knot
+FAR = 1e6  # a motion of zero inputs with larger states is no start of a search        [rad, m, rad/s, m/s]
 CONVERGED = (Ended.WITHIN_TOLERANCE, Ended.WITHIN_ROUND_OFF)
 
 
