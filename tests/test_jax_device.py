@@ -1,14 +1,14 @@
 """Functions of JAX on CUDA devices: their programs, and the handler that XLA calls.
 
-No device is here. XLA on the CPU makes the call frames and reads the errors; the stream it would give on a
-device, and NVIDIA's functions, are stood in for, and the interpreter of PTX runs the kernels on XLA's buffers.
+No device is here. XLA on the CPU makes the call frames and reads the errors; the stream that it would give
+on a device, and NVIDIA's functions, are stood in for. The interpreter of PTX runs the kernels on XLA's buffers.
 """
 
+# ruff: noqa: F811 - fixtures of another file
 from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import re
 
 import numpy as np
@@ -17,10 +17,13 @@ from device import nvrtc
 from device.fake import Interpreter
 from native import compiled
 from test_cuda import UNFUSED
+from test_on_device import stand_in  # noqa: F401
 
 import liebody as lb
 from liebody.compiler import DeviceKernel, trace, vjp
 from liebody.compiler.native import build, foreign
+from liebody.compiler.native.device_code import DeviceCode
+from liebody.compiler.native.driver import CudaDriver
 
 jax = pytest.importorskip("jax", reason="the test extra `jax` is not installed")
 
@@ -28,7 +31,6 @@ import liebody.interop.jax as functions  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 needs_nvrtc = pytest.mark.skipif(bool(nvrtc.missing()), reason=nvrtc.missing() or "NVRTC is installed")
-NUMBERS = itertools.count()
 ROWS = 200  # two blocks
 LINKED = trace(lambda q, k: {"y": k * q + q[0] * q[1]}, {"q": 2, "k": ()}, "linked")
 
@@ -66,7 +68,7 @@ TYPES = {
 
 
 class Called(Interpreter):
-    """The interpreter as C calls it. Device d has the context 1000 d, and the streams 1000 d + 1, ..., 999."""
+    """The interpreter as C calls it. Device d has the context 1000 d, and streams from 1000 d + 1 on."""
 
     def __init__(self) -> None:
         super().__init__(device_type=1)
@@ -128,18 +130,22 @@ def gpu(monkeypatch):
     assert not driver.faults and not driver.current
 
 
+@functools.cache
+def with_stream():
+    """The library of STREAM, which XLA on the CPU knows as `with_stream`."""
+    flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
+    source = build.Source([STREAM], flags, build.OTHERWISE, "with_stream")
+    library = build.library(source, build.find_compiler())
+    jax.ffi.register_ffi_target("with_stream", jax.ffi.pycapsule(library.handle), platform="cpu")
+    return library
+
+
 def by_xla(f, arrays, stream):
     """Results of a call of the handler for devices, by XLA on the CPU, with a stream; 0: that of XLA."""
     dtype = arrays[0].dtype
-    handle = functions.DEVICE_TARGETS[f.device_target(dtype)].handle
-    name = f"stream_{next(NUMBERS)}"
-    flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
-    text = f"/* {name} */{STREAM}"
-    library = build.library(build.Source([text], flags, build.OTHERWISE, name), build.find_compiler())
-    library.use(handle, POINTER(stream))
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.handle), platform="cpu")
+    with_stream().use(functions.DEVICE_TARGETS[f.device_target(dtype)].handle, POINTER(stream))
     shapes = [jax.ShapeDtypeStruct((*f.lead(arrays), *shape), dtype) for shape in f.outputs]
-    return [np.asarray(y) for y in jax.jit(jax.ffi.ffi_call(name, shapes))(*arrays)]
+    return [np.asarray(y) for y in jax.jit(jax.ffi.ffi_call("with_stream", shapes))(*arrays)]
 
 
 def on_host(f, arrays):
@@ -209,8 +215,15 @@ def test_no_rows_launch_nothing_and_axes_of_batches_may_be_many(gpu):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("function", ["cuStreamGetCtx", "cuCtxPushCurrent", "cuLaunchKernel"])
-@pytest.mark.parametrize("status, words", [(701, "CUDA_ERROR_OF_TESTS"), (7, "an unknown error")])
+@pytest.mark.parametrize(
+    "function, status, words",
+    [
+        ("cuStreamGetCtx", 701, "CUDA_ERROR_OF_TESTS"),
+        ("cuCtxPushCurrent", 701, "CUDA_ERROR_OF_TESTS"),
+        ("cuLaunchKernel", 701, "CUDA_ERROR_OF_TESTS"),
+        ("cuLaunchKernel", 7, "an unknown error"),
+    ],
+)
 def test_errors_of_the_driver_are_errors_of_xla(gpu, function, status, words):
     name = function + "_v2" * (function == "cuCtxPushCurrent")
     gpu.status[name] = status
@@ -233,6 +246,23 @@ def test_a_device_without_the_kernel_and_a_platform_without_streams_are_named(gp
         by_xla(f, arrays, 0)
     # a program that was lowered where JAX has no device
     monkeypatch.setattr(functions, "_devices", list)
-    monkeypatch.setattr(functions, "DEVICE_TARGETS", {})
-    with pytest.raises(jax.errors.JaxRuntimeError, match=missing):
-        by_xla(f, arrays, 3001)
+    elsewhere = trace(lambda q: {"y": 2 * q}, {"q": 2}, "elsewhere")
+    with pytest.raises(jax.errors.JaxRuntimeError, match=missing.replace("linked", "elsewhere")):
+        by_xla(functions.Compiled.of(elsewhere), arrays[:1], 3001)
+
+
+def test_calls_of_nvidias_driver_are_as_its_header_declares(stand_in, tmp_path, monkeypatch):
+    cuda = CudaDriver(str(stand_in))
+    monkeypatch.setattr(foreign, "driver", lambda: cuda)
+    monkeypatch.setattr(functions, "_devices", lambda: [3])
+    monkeypatch.setattr(DeviceCode, "image", lambda self, target: b"IMAGE of " + target.encode())
+    f = functions.Compiled.of(trace(lambda q: {"y": 3 * q}, {"q": 2}, "declared"))
+    by_xla(f, [np.ones((1000, 2))], 9)  # a stream of device 3
+    (launch,) = [line for line in (tmp_path / "notes").read_text().splitlines() if "launch" in line]
+    assert re.fullmatch(
+        r"launch 1 33445566778899aa grid 7 1 1 block 160 1 1 shared 0 stream 9 extra 0 "
+        r"arguments 3e8 [0-9a-f]+ \d+",  # 1000 rows, and addresses
+        launch,
+    )
+    with pytest.raises(jax.errors.JaxRuntimeError, match="is not loaded on the device"):
+        by_xla(f, [np.ones((1000, 2))], 8)
