@@ -1,7 +1,7 @@
 """Functions of JAX on CUDA devices: their programs, and the handler that XLA calls.
 
 No device is here. XLA on the CPU makes the call frames and reads the errors; the stream that it would give
-on a device, and NVIDIA's functions, are stood in for. The interpreter of PTX runs the kernels on XLA's buffers.
+on a device, and NVIDIA's functions, are stood in for. The interpreter of PTX runs kernels on XLA's buffers.
 """
 
 # ruff: noqa: F811 - fixtures of another file
@@ -130,20 +130,27 @@ def gpu(monkeypatch):
     assert not driver.faults and not driver.current
 
 
-@functools.cache
-def with_stream():
-    """The library of STREAM, which XLA on the CPU knows as `with_stream`."""
+LIBRARIES = []  # of STREAM, at most one
+
+
+def with_stream(first):
+    """The library of STREAM, which XLA on the CPU knows as `with_stream`; `first` is a handler."""
+    if LIBRARIES:
+        return LIBRARIES[0]
     flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
     source = build.Source([STREAM], flags, build.OTHERWISE, "with_stream")
     library = build.library(source, build.find_compiler())
+    library.use(first, None)  # XLA asks it for its version as soon as it is registered
     jax.ffi.register_ffi_target("with_stream", jax.ffi.pycapsule(library.handle), platform="cpu")
+    LIBRARIES.append(library)
     return library
 
 
 def by_xla(f, arrays, stream):
     """Results of a call of the handler for devices, by XLA on the CPU, with a stream; 0: that of XLA."""
     dtype = arrays[0].dtype
-    with_stream().use(functions.DEVICE_TARGETS[f.device_target(dtype)].handle, POINTER(stream))
+    handle = functions.DEVICE_TARGETS[f.device_target(dtype)].handle
+    with_stream(handle).use(handle, POINTER(stream))
     shapes = [jax.ShapeDtypeStruct((*f.lead(arrays), *shape), dtype) for shape in f.outputs]
     return [np.asarray(y) for y in jax.jit(jax.ffi.ffi_call("with_stream", shapes))(*arrays)]
 
