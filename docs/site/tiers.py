@@ -36,6 +36,7 @@ gaits.Design gaits.Designs gaits.design
 identification
 groups.group_named bodies.joint_named mechanisms.force_named mechanisms.Forces
 compiler.Expr compiler.Graph compiler.Program compiler.Foreign compiler.ForeignCall
+compiler.ForeignDeviceCall
 compiler.to_casadi_external compiler.DeviceKernel compiler.DeviceMarch robot.RobotOnDevice
 hybrid.DeviceIntervals
 """.split()

@@ -16,7 +16,7 @@ from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
 from .native.device import DeviceKernel, DeviceMarch, cuda_device
 from .native.device_rows import DeviceMemory, DeviceSource, DeviceTake
-from .native.foreign import Foreign, ForeignCall
+from .native.foreign import Foreign, ForeignCall, ForeignDeviceCall
 from .native.intervals import IntervalLibrary, NotProved, exactly, middle, rounded_outward
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
@@ -45,6 +45,7 @@ __all__ = [
     "FlatLayout",
     "Foreign",
     "ForeignCall",
+    "ForeignDeviceCall",
     "Function",
     "Graph",
     "Guard",

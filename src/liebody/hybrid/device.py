@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -243,6 +243,8 @@ def hybrid_device_run(
     equations, loop, times = system.system, system.loop, clock.times
     # the members are the leading axes of whatever has most of them
     shapes = {"q0": (equations.nq,), "v0": (equations.nv,)}
+    equations.parameters.check({key.removeprefix("parameter "): None for key in (*arrays, *sampled)})
+    equations.memory.check({key.removeprefix("memory "): None for key in kept})
     sizes = [len(shapes[key]) for key in states]
     sizes += [equations.parameters.defaults[key.split(" ", 1)[1]].ndim for key in arrays]
     sizes += [equations.memory.defaults[key.split(" ", 1)[1]].ndim for key in kept]
@@ -369,6 +371,16 @@ class DeviceHybridState:
         return f"DeviceHybridState(t={self.t:.9g}, members {tuple(self._y.shape[:-1])})"
 
 
+class HostOfSteps(Protocol):
+    """The stepper of the CPU that makes a `DeviceHybridStepper`."""
+
+    def on_device(self, *, fused: bool = True, most_events: int = 16) -> DeviceHybridStepper: ...
+
+
+def _device_hybrid_stepper(host: HostOfSteps, options: dict[str, Any]) -> DeviceHybridStepper:
+    return host.on_device(**options)
+
+
 class DeviceHybridStepper:
     """A hybrid system on a CUDA device, simulated by intervals of one length, each one launch.
 
@@ -387,13 +399,24 @@ class DeviceHybridStepper:
     """
 
     def __init__(
-        self, system: DeviceSystem, dt: float, batch: tuple[int, ...], settings: Settings, fitted: Any
+        self,
+        system: DeviceSystem,
+        dt: float,
+        batch: tuple[int, ...],
+        settings: Settings,
+        fitted: Any,
+        made_by: tuple[HostOfSteps, dict[str, Any]],
     ) -> None:
         self.system = system
         self.dt = dt
         self.batch = batch
         self._settings = settings
         self._fitted = fitted  # of a system: parameters with steps that divide an interval
+        self._made_by = made_by
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # traced steps and loaded kernels stay in their process: the stepper of the CPU makes others
+        return _device_hybrid_stepper, self._made_by
 
     def __repr__(self) -> str:
         members = f", members={self.batch}" if self.batch else ""

@@ -319,7 +319,8 @@ class HybridStepper:
         room = count("most_events", most_events, 0) if self._settings.most else 0
         system = device_system(self.system, self._flow, fused)
         settings = replace(self._settings, most=room)
-        return DeviceHybridStepper(system, self.dt, self.batch, settings, self.system.fitted)
+        again = self, {"fused": fused, "most_events": most_events}
+        return DeviceHybridStepper(system, self.dt, self.batch, settings, self.system.fitted, again)
 
     def function(self, name: str = "step") -> Any:
         """Raises IntegrationError: a step of a hybrid system is no traced function."""

@@ -6,7 +6,8 @@
     jax.grad(lambda q: arm.potential_energy(q))(q)
     jax.jit(jax.vmap(arm.forward_dynamics))(q, v, tau)
 
-Each function is a primitive of JAX on the CPU: XLA hands its buffers to the kernel, without copies.
+Each function is a primitive of JAX on the CPU: XLA hands its buffers to the kernel, without copies. So it is
+on CUDA devices, where the kernel is queued in XLA's stream (experimental; not yet run on a device).
 Derivatives are kernels that `compiler.jvp` and `compiler.vjp` make, compiled when they are first needed, and
 functions of this kind again: derivatives exist to any order, forward and reverse. `vmap` makes batches.
 
@@ -34,7 +35,18 @@ from ..base.arguments import checked, wrong_shape
 from ..base.concurrency import cached_property, lock_of, unlock
 from ..base.digests import digest
 from ..base.errors import CompilerError, ShapeError, pass_on_signals, require
-from ..compiler import Foreign, ForeignCall, Function, Kernel, Program, jvp, trace, vjp
+from ..compiler import (
+    DeviceKernel,
+    Foreign,
+    ForeignCall,
+    ForeignDeviceCall,
+    Function,
+    Kernel,
+    Program,
+    jvp,
+    trace,
+    vjp,
+)
 from ..robot import PARAMETERS, Algorithm, Robot, kernels_of
 from ..scalars.linear import matvec
 from ..simulation import is_sampled
@@ -131,22 +143,52 @@ class Compiled(Shaped):
         return self._derivatives[product, wrt]
 
     def target(self, dtype: Any, rows: int) -> str:
-        """The name by which XLA knows the kernel that computes so many rows."""
-        name = f"liebody_{self.name}_{digest(self.recipe, str(dtype), _header())[:DIGITS]}"
+        """The name by which XLA knows the kernel that computes so many rows on the CPU."""
+        name = self._target(dtype)
         with lock_of(TARGETS, name):
             # XLA keeps a target for the life of the process: one for each function and type
             if name not in TARGETS:
                 call = handler(name, self.inputs, self.outputs)
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(call.handle), platform="cpu")
-                TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), call
+                TARGETS[name] = self._kernel(dtype), call
             kernel, call = TARGETS[name]
             # more rows may need the loop over many lanes, which is then compiled
             call.serve(kernel, rows)
             unlock(TARGETS, name)
         return name
 
+    def device_target(self, dtype: Any) -> str:
+        """The name by which XLA knows the kernel on CUDA devices."""
+        name = self._target(dtype)
+        with lock_of(DEVICE_TARGETS, name):
+            if name not in DEVICE_TARGETS:
+                call = _foreign("xla_cuda.h").device_call(name, self.inputs, self.outputs)
+                devices = _devices()
+                # a program that is exported for devices elsewhere needs its text alone
+                if devices:
+                    call.serve(DeviceKernel(self._kernel(dtype)), dtype, devices)
+                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(call.handle), platform="CUDA")
+                DEVICE_TARGETS[name] = call
+            unlock(DEVICE_TARGETS, name)
+        return name
+
+    def _target(self, dtype: Any) -> str:
+        return f"liebody_{self.name}_{digest(self.recipe, str(dtype), _header())[:DIGITS]}"
+
+    def _kernel(self, dtype: Any) -> Kernel:
+        return Kernel(self._made, dtype=dtype, recipe=self.recipe)
+
 
 TARGETS: dict[str, tuple[Kernel, ForeignCall]] = {}  # that are registered, with the kernel of each
+DEVICE_TARGETS: dict[str, ForeignDeviceCall] = {}  # those on CUDA devices
+
+
+def _devices() -> list[int]:
+    """The driver's numbers of the CUDA devices that JAX has in this process."""
+    try:
+        return [x.local_hardware_id for x in jax.local_devices(backend="cuda")]
+    except RuntimeError:  # JAX has no platform of this name here
+        return []
 
 
 @functools.cache
@@ -169,8 +211,13 @@ def _advice() -> str:
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ForeignCall:
     """The C function of xla.h that XLA calls with arrays of these shapes, one for each name."""
-    text = Path(__file__).with_name("xla.h").read_text(encoding="utf-8")
-    return Foreign("functions of JAX", text, [jax.ffi.include_dir()], _advice()).call(name, inputs, outputs)
+    return _foreign("xla.h").call(name, inputs, outputs)
+
+
+def _foreign(header: str) -> Foreign:
+    """The C function that XLA calls, by the text of a header of this folder."""
+    text = Path(__file__).with_name(header).read_text(encoding="utf-8")
+    return Foreign("functions of JAX", text, [jax.ffi.include_dir()], _advice())
 
 
 # -- the primitive, and its rules for JAX -------------------------------------------------------------------
@@ -192,6 +239,11 @@ def _shapes(*arrays: Any, f: Shaped) -> Any:
 def _lower(context: Any, *arrays: Any, f: Compiled) -> Any:
     avals = context.avals_in
     name = f.target(np.dtype(avals[0].dtype), math.prod(f.lead(avals)))
+    return jax.ffi.ffi_lowering(name)(context, *arrays)
+
+
+def _lower_on_device(context: Any, *arrays: Any, f: Compiled) -> Any:
+    name = f.device_target(np.dtype(context.avals_in[0].dtype))
     return jax.ffi.ffi_lowering(name)(context, *arrays)
 
 
@@ -238,9 +290,10 @@ def _map(arrays: Any, axes: Any, *, f: Shaped, primitive: Primitive = PRIMITIVE)
     return outputs, [0] * len(outputs)
 
 
-# XLA on the CPU, forward and reverse derivatives, vmap
+# XLA on the CPU and on CUDA devices, forward and reverse derivatives, vmap
 PRIMITIVE.def_abstract_eval(_shapes)
 mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")
+mlir.register_lowering(PRIMITIVE, _lower_on_device, platform="cuda")
 ad.primitive_jvps[PRIMITIVE] = _push
 ad.primitive_transposes[PRIMITIVE] = _pull
 batching.primitive_batchers[PRIMITIVE] = _map

@@ -63,6 +63,12 @@ class Driver(Protocol):
     def read(self, device: int, pointer: int, size: int, stream: int) -> bytes:
         """The bytes from an address on, after the work in a stream."""
 
+    def address(self, function: str) -> int:
+        """Where a function of the driver lies, for C that calls it."""
+
+    def handles(self, kernel: Any, device: int) -> tuple[int, int]:
+        """The primary context of a device and a kernel that is loaded there, as C takes them."""
+
 
 class CudaKernel:
     """A kernel that is loaded on a device. Its module is unloaded when nobody holds the kernel any more."""
@@ -214,6 +220,12 @@ class CudaDriver:
             self._call("cuMemcpyDtoHAsync_v2", buffer, place, ctypes.c_size_t(size), queue)
             self._call("cuStreamSynchronize", queue)
         return buffer.raw
+
+    def address(self, function: str) -> int:
+        return ctypes.cast(self._cuda[function], ctypes.c_void_p).value or 0
+
+    def handles(self, kernel: Any, device: int) -> tuple[int, int]:
+        return self._contexts[device].value or 0, kernel.function.value
 
 
 @functools.cache
