@@ -30,7 +30,7 @@ from .proof import (
     precise_proof,
     sum_of,
 )
-from .reading import BifurcationClaim
+from .reading import BifurcationClaim, Claim
 from .symmetries import must_be_symmetries
 from .words import theorem_of_bifurcation
 
@@ -74,8 +74,18 @@ def prove_bifurcation_again(claim: BifurcationClaim, steps: Steps) -> Bifurcatio
     return precise_proof(lambda: _proof(claim, steps))
 
 
+def for_all_values(claim: BifurcationClaim) -> Claim:
+    """The claim about the orbit, with bounds of the parameter in place of its value in the certificate.
+
+    The orbit exists at another value. What holds at the certificate's value only, such as a symmetry of
+    (p - value) y, must not count.
+    """
+    low, high = claim.value - claim.radius, claim.value + claim.radius
+    return replace(claim.claim, parameters={**claim.claim.parameters, claim.name: (low, high)})
+
+
 def _proof(claim: BifurcationClaim, steps: Steps) -> BifurcationProof:
-    alone = claim.claim
+    alone = for_all_values(claim)
     must_be_symmetries(alone)
     larger = Equations(larger_claim(alone, claim.changes, claim), steps)
     found = enclosed(larger)

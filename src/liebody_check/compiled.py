@@ -321,7 +321,8 @@ class StepsInC:
         self._functions: dict[Any, _CFunction] = {}
 
     def _function(self, function: Function, known: Known) -> _CFunction:
-        key = function, known.moving
+        # numbers of constants and parameters decide at which places instructions find them
+        key = function, known.moving, len(known.constant), len(known.parameter)
         if key not in self._functions:
             self._functions[key] = instructions_of(function, known)
         return self._functions[key]
