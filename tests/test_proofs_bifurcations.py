@@ -253,9 +253,7 @@ def test_a_guard_that_is_zero_at_one_value_of_the_parameter_may_have_an_event(fl
     claim = read(data)
     (phase,) = claim.claim.phases
     nodes = (*phase.jump.nodes, ("parameter", 0), ("constant", len(claim.claim.constants)))
-    jump = Function(
-        2, (*nodes, ("sub", len(nodes) - 2, len(nodes) - 1)), (len(nodes), phase.jump.outputs[1])
-    )
+    jump = Function(2, (*nodes, ("sub", len(nodes) - 2, len(nodes) - 1)), (len(nodes), phase.jump.outputs[1]))
     height = Function(2, (("input", 0), ("input", 1)), (0,))
     bounds = (claim.value, claim.value)
     moved = replace(
