@@ -164,6 +164,13 @@ def test_the_flip_of_the_compass_gait_is_enclosed():
     assert len(proof.others) == 3 and "a rate that is not zero" in flip.theorem()
 
 
+def test_steps_in_c_lead_to_the_same_bifurcation(flip):
+    one, other = flip.check("python"), liebody_check.check(flip.data, steps="c")
+    assert other.by == "C" and contains(other.value, 3, 1e-20)
+    assert other.least == one.least and len(other.others) == 1
+    assert all(a.overlaps(b) for a, b in zip(other.direction, one.direction, strict=True))
+
+
 # -- theorems and the checker -------------------------------------------------------------------------------
 
 
