@@ -32,7 +32,7 @@ TARGETS = {
 }
 MEMBERS, STEPS, DT = 3, 5, 1e-3
 HEADERS = Path(runtime.__file__).parent
-LONG = re.compile(r"(?<!long )\blong\b(?! long).{,30}")
+LONG = re.compile(r"(?<!long )\blong\b(?! long| double).{,30}")
 MAIN_OF_A_BATCH = """
 #include <stdio.h>
 static const real in[{n}][{most}] = {{{rows}}};

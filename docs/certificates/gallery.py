@@ -183,9 +183,14 @@ def proved_and_checked(file: str, call: Callable[[], Any]) -> tuple[Any, Any, st
     return (
         certificate,
         proof,
-        f"{proving:.2g} s | {checking:.2g} s",
+        f"{seconds(proving)} | {seconds(checking)}",
         f"[{file}.json](certificates/{file}.json)",
     )
+
+
+def seconds(time: float) -> str:
+    """Two digits, or all in front of the point."""
+    return f"{time:.0f} s" if time >= 100 else f"{time:.2g} s"
 
 
 def word(stable: bool | None) -> str:
