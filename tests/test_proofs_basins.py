@@ -12,7 +12,6 @@ from test_proofs_bifurcations import STEPS, bouncing, logistic, striding
 from liebody.gaits import ProofError, periodic_orbit, prove_basin
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
-import liebody_check
 
 MU, STABLE = 2.5, 0.6  # the logistic map has the fixed point 1 - 1 / mu with the multiplier 2 - mu
 
@@ -85,13 +84,6 @@ def test_changed_basins_are_refused(basin):
         "node": changed(data, ["nodes", 0, 1], (0.7).hex()),
     }
     assert [what for what, other in mutants.items() if not refused(other)] == []
-
-
-def test_steps_in_c_lead_to_the_same_basin(basin):
-    one, other = basin.check("python"), liebody_check.check(basin.data, steps="c")
-    assert other.by == other.orbit.by == "C" and other.zero == one.zero
-    assert float(other.contraction) == pytest.approx(float(one.contraction), rel=1e-3)
-    assert float(other.inside) == pytest.approx(float(one.inside), rel=1e-12)
 
 
 def test_orbits_without_a_basin_are_named(bounce):

@@ -331,14 +331,6 @@ def test_an_orbit_closes_where_the_quaternion_has_changed_its_sign(top):
     assert sizes[0] == pytest.approx(np.exp(-2 * np.pi), rel=1e-6)
 
 
-def test_steps_in_c_lead_to_the_same_closing(turning, top):
-    for certificate in (turning[1], top):
-        one, other = certificate.check("python"), liebody_check.check(certificate.data, steps="c")
-        assert other.by == "C" and other.least == one.least and other.stable
-        pairs = zip([other.period, *other.nodes[0]], [one.period, *one.nodes[0]], strict=True)
-        assert all(a.overlaps(b) and float(a.rad()) < 1e-11 for a, b in pairs)
-
-
 def test_two_turns_of_the_top_are_a_period_but_not_the_least_one():
     twice = prove(periodic_orbit(spinning_top(), [1.0, 0, 0, 0], [0, 0, 1.0], period=4 * np.pi, **STEPS))
     proof = twice.check()
