@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -18,9 +19,11 @@ from flint import arb, arb_series
 
 import liebody_check
 from liebody_check.__main__ import main
+from liebody_check.bifurcations import for_all_values
 from liebody_check.larger import Writer
 from liebody_check.numbers import Jet, Known, precisely, value_of
-from liebody_check.reading import OPERANDS, Function
+from liebody_check.proof import is_zero_again
+from liebody_check.reading import OPERANDS, Function, Guard, read
 
 STEPS = {"section": "wall", "dt": 0.01, "method": "rkmk8"}
 
@@ -161,6 +164,13 @@ def test_the_flip_of_the_compass_gait_is_enclosed():
     assert len(proof.others) == 3 and "a rate that is not zero" in flip.theorem()
 
 
+def test_steps_in_c_lead_to_the_same_bifurcation(flip):
+    one, other = flip.check("python"), liebody_check.check(flip.data, steps="c")
+    assert other.by == "C" and contains(other.value, 3, 1e-20)
+    assert other.least == one.least and len(other.others) == 1
+    assert all(a.overlaps(b) for a, b in zip(other.direction, one.direction, strict=True))
+
+
 # -- theorems and the checker -------------------------------------------------------------------------------
 
 
@@ -226,6 +236,40 @@ def test_changed_certificates_are_refused(flip):
             mutants[f"jump {k}"] = changed(data, ["phases", 0, "section", "jump", "nodes", k, 0], "add")
     assert len(mutants) > 11
     assert [what for what, other in mutants.items() if not refused(other)] == []
+
+
+def test_a_symmetry_must_hold_at_all_values_of_the_parameter():
+    """The field gains the term (mu - mu_0) q[1], which is zero at the value mu_0 of the certificate alone."""
+    orbit = periodic_orbit(striding(2.99), [0.0, 0.0], [0.66, 0.66], period=1.5, symmetries=[[0, 1]], **STEPS)
+    data = json.loads(json.dumps(prove_flip(orbit, "mu").data))
+    field = data["phases"][0]["field"]
+    N, n = len(data["phases"][0]["states"]), len(field["nodes"])
+    place = len(data["constants"])
+    data["constants"].append(data["parameters"][0][1])
+    last = field["outputs"][N - 1]
+    field["nodes"] += [["parameter", 0], ["constant", place], ["sub", n, n + 1], ["mul", 1, n + 2]]
+    field["nodes"] += [["add", last, n + 3]]
+    field["outputs"][N - 1] = n + 4
+    with pytest.raises(liebody_check.Refused, match="not seen to be unchanged under a symmetry"):
+        liebody_check.check(data)
+
+
+def test_a_guard_that_is_zero_at_one_value_of_the_parameter_may_have_an_event(flip):
+    """Behind the jump q is mu - mu_0: the guard q starts at zero at the value of the certificate alone."""
+    data = json.loads(json.dumps(flip.data))
+    claim = read(data)
+    (phase,) = claim.claim.phases
+    nodes = (*phase.jump.nodes, ("parameter", 0), ("constant", len(claim.claim.constants)))
+    jump = Function(2, (*nodes, ("sub", len(nodes) - 2, len(nodes) - 1)), (len(nodes), phase.jump.outputs[1]))
+    height = Function(2, (("input", 0), ("input", 1)), (0,))
+    bounds = (claim.value, claim.value)
+    moved = replace(
+        claim.claim, phases=(replace(phase, jump=jump),), constants=(*claim.claim.constants, bounds)
+    )
+    guard = Guard("height", 1, height, 0)
+    assert is_zero_again(moved, moved.phases[0], guard)
+    open_claim = for_all_values(replace(claim, claim=moved))
+    assert not is_zero_again(open_claim, open_claim.phases[0], guard)
 
 
 def test_what_is_no_bifurcation_is_named(flip):

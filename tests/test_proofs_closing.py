@@ -11,7 +11,7 @@ import pytest
 
 import liebody as lb
 from liebody.compiler import Tape
-from liebody.gaits import ProofError, periodic_orbit, prove
+from liebody.gaits import ProofError, periodic_orbit, prove, prove_basin, prove_flip, prove_fold
 from liebody.gaits.proofs import closing
 from liebody.groups import SE3, SO3, Free, R, Revolute
 from liebody.scalars import cos, sin, where
@@ -473,6 +473,22 @@ def test_symmetries_that_rotate_are_named():
     )
     with pytest.raises(ProofError, match="rotates in space"):
         prove(orbit)
+
+
+@pytest.mark.parametrize(
+    ("system", "start", "period"),
+    [(spinning_top, ([1.0, 0, 0, 0], [0, 0, 1.0]), 2 * np.pi), (duffing, ([0.0], [0.0]), driven_by)],
+)
+def test_larger_systems_of_rotations_and_drives_are_named(system, start, period):
+    """Flips, folds and basins need a system that closes without a change of its states."""
+    orbit = periodic_orbit(system(), *start, period=period, **STEPS)
+    for call, words in (
+        (lambda: prove_flip(orbit, "size"), "flips"),
+        (lambda: prove_fold(orbit, "size"), "folds"),
+        (lambda: prove_basin(orbit), "basins"),
+    ):
+        with pytest.raises(ProofError, match=f"{words} of orbits that rotate in space, or are driven"):
+            call()
 
 
 def _changed(data, place, value):

@@ -478,6 +478,28 @@ def test_a_parameter_that_moves_has_its_derivative():
         assert float(slope.rad()) < 1e-13
 
 
+def test_a_function_is_told_from_the_same_one_with_other_constants():
+    """The larger system of a basin has more constants than its orbit, so that parameters stand elsewhere."""
+    phase = phase_of(Function(1, (("input", 0), ("parameter", 0), ("mul", 0, 1)), (2,)), 1)
+    steps = StepsInC(16)
+    for constants in ([], [arb(5)], [arb(5), arb(7)]):
+        ((((value,),), _),) = steps.ends(phase, Known(constants, [arb(1)]), [[[arb(1)]]], [arb(0.5)])
+        assert value.overlaps(arb(0.5).exp())
+
+
+def test_steps_without_memory_have_no_results(monkeypatch):
+    text = compiled.SOURCE.read_text(encoding="utf-8")
+    wrong = text.replace("ball *x = malloc((count + 1) * sizeof(ball));", "ball *x = NULL;")
+    assert wrong != text
+    library = compiled.compiled(wrong)
+    monkeypatch.setattr(compiled, "library", lambda: library)
+    phase, known = phase_of(TURNING, 2), Known([], [])
+    with pytest.raises(Unavailable, match="not enough memory"):
+        StepsInC(10).ends(phase, known, [[[arb(1)], [arb(0)]]], [arb(0.1)])
+    with pytest.raises(Unavailable, match="not enough memory"):
+        StepsInC(10).signs(phase, known, [[arb(1), arb(0)]], [arb(0.1)])
+
+
 # -- signs along steps --------------------------------------------------------------------------------------
 
 TURNING = Function(2, (("input", 0), ("input", 1), ("neg", 0)), (1, 2))

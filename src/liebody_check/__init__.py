@@ -39,14 +39,15 @@ __all__ = ["BasinProof", "BifurcationProof", "FamilyProof", "Proof", "Refused", 
 
 
 def check(data: Mapping[str, Any], steps: str = "python") -> Any:
-    """The `Proof` that a certificate (the content of its file) leads to.
+    """The `Proof` to which a certificate (the content of its file) leads.
 
-    It is a `FamilyProof`, `BifurcationProof` or `BasinProof` for certificates of these.
+    Certificates of families, flips, folds and basins lead to a `FamilyProof`, a `BifurcationProof` or a
+    `BasinProof`.
 
-    steps  "python": all bounds are balls of Arb. "c": those of steps are computed by steps.c, which the
-           system's C compiler compiles first; for orbits of thousands of steps
+    steps  "python": all bounds are balls of Arb. "c": steps.c computes the bounds of steps, for orbits of
+           thousands of them; the system's C compiler compiles it first
 
-    Errors: Refused where it leads to none; Unavailable where steps in C cannot be computed on this machine.
+    Errors: Refused where the certificate proves nothing; Unavailable where this machine has no steps in C.
     """
     if steps not in ("python", "c"):
         raise ValueError(f"steps is {steps!r}, expected 'python' or 'c'")

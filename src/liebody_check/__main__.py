@@ -1,5 +1,7 @@
 """`python -m liebody_check orbit.json`: the theorem, or why the certificate is refused (exit status 1).
 
+The exit status is 2 if this machine cannot compute the steps in C that `--steps c` asks for.
+
 --steps c  computes the bounds of steps in C, for orbits of thousands of steps
 """
 

@@ -7,8 +7,8 @@ Starts x = c + V a, |a| <= rho, lie around the first node c. With w_0 = V_j, a c
 
 with the derivatives A in the box c +- r, then they have one solution in it for each x, by Krawczyk (1969).
 It is c + M^-1 V a + e, and e is bounded by the second term. The return map P is then defined for all x, and
-V^-1 DP(x) V_j lies in b_j + T_j a + [-e_j, e_j]. From the start x* of the orbit to x, the mean of a is that
-in their middle, and the mean of |a| is at most that of both ends, so that
+V^-1 DP(x) V_j lies in b_j + T_j a + [-e_j, e_j]. From the start x* of the orbit to x, the mean of a is the a
+in their middle, and the mean of |a| is at most the mean of its values at both ends, so that
 
     |V^-1 (P(x) - x*)| <= kappa |V^-1 (x - x*)|,     kappa = |b| + |T| (rho + d) / 2 + |e|,
 
@@ -46,7 +46,7 @@ MOST = 600  # unknowns whose matrix is inverted: long steps would widen the term
 
 @dataclass
 class BasinProof:
-    """What the certificate of a basin proves.
+    """The theorem about a basin, as bounds.
 
     orbit        the proof of the orbit
     contraction  an upper bound of kappa
@@ -196,7 +196,7 @@ def _length(x: list[Ball]) -> Ball:
 
 
 def _norm(M: arb_mat) -> Ball:
-    """An upper bound of the spectral norm: of the middle, whose square is that of M M', and of the rest."""
+    """An upper bound of the spectral norm: |M| <= |M_0| + |E|, and |M_0|^2 = |M_0 M_0'| of the middle."""
     middle = M.mid()
     square = by_powers(middle * middle.transpose())
     if square is None:

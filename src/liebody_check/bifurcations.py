@@ -1,9 +1,9 @@
 """The proof of a flip or a fold: one value of a parameter p at which an orbit has the multiplier -1, or 1.
 
-The states y, p and a change w of the state are those of a larger system (`larger`), which closes with
-w_0 = s w+ behind the last phase, s = 1 for a fold and -1 for a flip, and p_0 = p + l . w_0 - 1. A closed
-orbit of it is an orbit at p, an eigenvector w_0 of the return map's derivative with the eigenvalue s, and
-l . w_0 = 1. Along symmetries, w+ is taken without its part xi w+_j.
+A larger system (`larger`) has the states y, the parameter p and a change w of y. It closes with w_0 = s w+
+behind the last phase, s = 1 for a fold and -1 for a flip, and p_0 = p + l . w_0 - 1. A closed orbit of it is
+an orbit at p, an eigenvector w_0 of the return map's derivative with the eigenvalue s, and l . w_0 = 1. Along
+symmetries, w+ is taken without its part xi w+_j.
 
 F is affine in the w of all nodes. So F(z2) - F(z1) is a matrix of A times z2 - z1 also where the w of z2 are
 anywhere: the matrix has derivatives by w at z2, and mean derivatives by the others with the w of z1. As all
@@ -30,14 +30,14 @@ from .proof import (
     precise_proof,
     sum_of,
 )
-from .reading import BifurcationClaim
+from .reading import BifurcationClaim, Claim
 from .symmetries import must_be_symmetries
 from .words import theorem_of_bifurcation
 
 
 @dataclass
 class BifurcationProof:
-    """What the certificate of a flip or a fold proves, in balls.
+    """The theorem about a flip or a fold, in balls.
 
     value        of the parameter
     period       the time of the orbit there, and the times of its phases
@@ -61,7 +61,7 @@ class BifurcationProof:
 
     @property
     def others(self) -> list[Any] | None:
-        """The multipliers beside the one of the bifurcation; None where that one is not told from others."""
+        """The multipliers beside 1 or -1 of the bifurcation; None where several may have this value."""
         if self.multipliers is None:
             return None
         sign = self.claim.sign
@@ -74,8 +74,18 @@ def prove_bifurcation_again(claim: BifurcationClaim, steps: Steps) -> Bifurcatio
     return precise_proof(lambda: _proof(claim, steps))
 
 
+def for_all_values(claim: BifurcationClaim) -> Claim:
+    """The claim about the orbit, with bounds of the parameter in place of its value in the certificate.
+
+    The orbit exists at another value. A property that holds at the certificate's value alone, such as
+    a symmetry of (p - value) y, must not count.
+    """
+    low, high = claim.value - claim.radius, claim.value + claim.radius
+    return replace(claim.claim, parameters={**claim.claim.parameters, claim.name: (low, high)})
+
+
 def _proof(claim: BifurcationClaim, steps: Steps) -> BifurcationProof:
-    alone = claim.claim
+    alone = for_all_values(claim)
     must_be_symmetries(alone)
     larger = Equations(larger_claim(alone, claim.changes, claim), steps)
     found = enclosed(larger)

@@ -4,9 +4,9 @@ The derivatives of the equations of an orbit by its unknowns are blocks: for eac
 
     D_i d_i + g_i s - d_(i+1) = e_i,        h d_m = e,        J d_m - d_0' = e.
 
-Steps one after the other are combined to a long one, d_L = W d_0 + U s + w, where w is what right sides add.
-Few unknowns are left, whose matrix is inverted. A box of w is kept as Q b with a box of b, and Q turns with
-the motion, so that boxes do not grow by turning. All numbers are balls, which contain all errors.
+Steps one after the other are combined to a long one, d_L = W d_0 + U s + w, where w depends on the right
+sides. Few unknowns are left, whose matrix is inverted. A box of w is kept as Q b with a box of b, and Q turns
+with the motion, so that boxes do not grow by turning. All numbers are balls, which contain all errors.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def middles(x: arb_mat) -> arb_mat:
 class Elimination:
     """The linear equations with the middles M of derivatives.
 
-    from_start  the last equations are d_0 = e in place of those of the last jump; in the places of given
-                states then stand their changes, which change nothing else
+    from_start  the last equations are d_0 = e instead of the equations of the last jump; in the places of
+                given states then stand their changes, which change nothing else
     most        unknowns of long steps, about
     """
 
@@ -142,6 +142,7 @@ class Elimination:
             self.M.along,
             self.M.places,
         )
+        # an inverse Y of the few equations that are left, with the bound |1 - A Y| < 1/2 of its error
         unit = _unit(self.long.size)
         A = self.starting(self.long.times(unit), unit)
         try:
@@ -154,7 +155,7 @@ class Elimination:
             raise Refused("the derivatives of the equations are nearly singular")
 
     def starting(self, rows: arb_mat, x: arb_mat) -> arb_mat:
-        """Rows of the equations, with those of the start at last."""
+        """Rows of the equations; `from_start` replaces the last ones by rows of the start."""
         if self.from_start:
             N = self.M.start
             for i in range(N):
@@ -179,6 +180,7 @@ class Elimination:
 
     def solve(self, e: arb_mat) -> arb_mat:
         """Balls (n, p) with the solution for each right side in balls (n, p)."""
+        # right sides of the long steps: what right sides of their steps add up to
         added, rows = [], []
         for part, (steps, section, jump) in zip(self.parts, self.M.right_sides(e)):
             place = 0
@@ -192,6 +194,7 @@ class Elimination:
         most = [_most([row[j] for row in rows]) for j in range(p)]
         right = [[x + arb(0, 2 * off * m) for x, m in zip(row, most)] for row, off in zip(rows, self.off)]
         y = self.Y * arb_mat(right)
+        # back from the ends of long steps to the states between
         found = []
         further = iter(added)
         for part, (d, s) in zip(self.parts, self.long.unknowns(y)):
@@ -239,6 +242,7 @@ def _long_steps(phase: Blocks, length: int) -> list[_LongStep]:
         unit = _unit(D[0].ncols())
         W, U, Q, P, T = [unit, D[0]], [g[0] * 0, g[0]], [unit], [unit], []
         for step, rate in zip(D[1:], g[1:]):
+            # one step more: products of all steps so far, and axes Q that turn with them
             W.append(step * W[-1])
             U.append(step * U[-1] + rate)
             turned = step * Q[-1]

@@ -173,7 +173,7 @@ def _must_repeat(claim: Claim, phase: Phase) -> None:
 
 
 def _changes(claim: Claim, function: Function, t: int, rate: Fraction) -> list[Any]:
-    """Of each result its slope along the time, if that is one number, or AGAIN; None: neither is seen."""
+    """The slope of each result along the time, if it is one number, or AGAIN; None: neither is proved."""
     known = {"constant": claim.constants, "parameter": tuple(claim.parameters.values())}
     changes: list[Any] = []
     numbers: list[Fraction | None] = []

@@ -1,7 +1,7 @@
 """Steps of motions in C, for certificates of thousands of them: compiles steps.c, and calls it on all cores.
 
-steps.c computes with balls h + l +- r of three doubles; what goes into it and comes out of it are balls of
-Arb. A function of a certificate becomes two lists of instructions, of values and of derivatives (rows).
+steps.c computes with balls h + l +- r of three doubles. They are made from balls of Arb, and become balls of
+Arb again. A function of a certificate becomes two lists of instructions, of values and of derivatives (rows).
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def constants_of(known: Known) -> array[float]:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """steps.c, compiled for this process; Unavailable where that fails, or it does not round as assumed."""
+    """steps.c, compiled for this process; Unavailable where it does not compile, or round as assumed."""
     return compiled(SOURCE.read_text(encoding="utf-8"))
 
 
@@ -311,7 +311,7 @@ def _in_threads(count: int, call: Callable[[int, int], int]) -> None:
 
 
 class StepsInC:
-    """Steps by steps.c, for what `motions.StepsInPython` does."""
+    """Steps by steps.c, with the methods of `motions.StepsInPython`."""
 
     language = "C"
 
@@ -321,7 +321,8 @@ class StepsInC:
         self._functions: dict[Any, _CFunction] = {}
 
     def _function(self, function: Function, known: Known) -> _CFunction:
-        key = function, known.moving
+        # numbers of constants and parameters decide at which places instructions find them
+        key = function, known.moving, len(known.constant), len(known.parameter)
         if key not in self._functions:
             self._functions[key] = instructions_of(function, known)
         return self._functions[key]

@@ -1,9 +1,9 @@
 """The proof of a family: Krawczyk's inequality for boxes that move with a parameter p.
 
 On a part of the interval of p, the box of the unknowns z has the centre c(p) = c + c' (p - p_0) and the
-radius r. Let A contain the derivatives of F by z at all points of all boxes of the part, and T those of
-F(c(p), p) by p, with p_0 in the part. By the mean value theorem F(c(p), p) lies in F(c, p_0) + T (p - p_0).
-So, if
+radius r. Let A contain the derivatives of F by z at all points of all boxes of the part, and T the
+derivatives of F(c(p), p) by p, with p_0 in the part. By the mean value theorem F(c(p), p) lies in F(c, p_0) +
+T (p - p_0). So, if
 
     |M^-1 (F(c, p_0) + T (p - p_0) - (M - A) [-r, r])| <= e < r
 
@@ -40,7 +40,7 @@ from .words import theorem_of_family
 
 @dataclass
 class ProvedPart:
-    """What is proved on a part, with balls for all its values of the parameter.
+    """The theorem on a part, with balls for all values of the parameter there.
 
     reach      the zero lies in c(p) +- reach
     period     the time of the orbit, and the times of its phases
@@ -67,7 +67,7 @@ class ProvedPart:
 
 @dataclass
 class FamilyProof:
-    """What a certificate of a family proves; by: the program of the steps, "Python" or "C"."""
+    """The theorem about a family, part by part; by: the program of the steps, "Python" or "C"."""
 
     claim: FamilyClaim
     parts: list[ProvedPart]
@@ -113,19 +113,23 @@ def _part(claim: FamilyClaim, part: Part, steps: Steps) -> ProvedPart:
     slopes = [ball(x) for x in part.slopes]
     radius = [ball(x) for x in part.radius]
     n = len(c)
+    # p - p_0 and c(p) for all p of the part
     away = around((part.bounds[0] - part.place, part.bounds[1] - part.place))
     path = [a + s * away for a, s in zip(c, slopes)]
+    # F at (c, p_0), its slope along c(p), and its derivatives by z in all boxes
     at_place = Equations(claim.at((part.place, part.place), part), steps)
     F = at_place.residual(c)
     T = equations.along(path, slopes)
     A = equations.derivatives(path, radius)
     linear = Elimination(A)
+    # Krawczyk's inequality, as above; `reach` is e
     moved = arb_mat(n, 1, [a + b * away for a, b in zip(F, T)])
     image = linear.solve(linear.varied(A, arb_mat(n, 1, [arb(0, r) for r in radius])) - moved)
     reach = [image[k, 0].abs_upper() for k in range(n)]
     if not all(e < r for e, r in zip(reach, radius)):
         raise Refused("Krawczyk's inequality does not hold: no orbit is proved in the moving box")
     found = Found([x + arb(0, e) for x, e in zip(path, reach)], A)
+    # events and multipliers, for the orbits of all p at once
     stretches = equations.stretches(found.box)
     no_other_events(equations, stretches)
     durations = [sum_of(one.times) for one in stretches]
@@ -180,11 +184,13 @@ class _Moving(Equations):
             after = rates[(k + 1) % len(rates)][0][0]
             starts = [[[a, d] for a, d in zip(*rows)] for rows in zip(x[:-1], dx[:-1])]
             times = [factor * ball(w) for w in phase.durations]
+            # a step's end moves by dx, and by ds through its duration; the node behind it by `behind`
             ends = self.steps.ends(phase, self.rates, starts, times)
             for (end, rate), w, behind in zip(ends, phase.durations, dx[1:]):
                 moved = [a[1] + f * ball(w) * ds for a, f in zip(end, rate)]
                 T += [a - d for a, d in zip(moved, behind)]
             last = [[a, d] for a, d in zip(x[-1], dx[-1])]
+            # sections and jumps depend on p, too: `rates` counts its change
             self.known = self.rates
             T.append(self.value(phase.section, last)[0][1])
             T += [a[1] - d for a, d in zip(self.jump(phase, last), after)]

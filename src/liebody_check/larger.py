@@ -3,7 +3,7 @@
     y' = f(y, p),    p' = 0,    w' = D_y f w,
     y+ = J(y, p),    w+ = D_y J (w - f (D g w) / (D g f)).
 
-The functions are derived here, from those of a file.
+This module derives these functions from the functions of a file.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from .words import theorem_of
 
 @dataclass
 class Proof:
-    """What a certificate proves, with bounds by this program: balls of Arb.
+    """The theorem about an orbit, with bounds by this program: balls of Arb.
 
     period       the time of the orbit
     durations    the times of its phases
@@ -91,6 +91,7 @@ def proof_of_orbit(claim: Claim, steps: Steps) -> Proof:
     must_be_symmetries(claim)
     must_close(claim)
     equations = Equations(claim, steps)
+    # first the box of the orbit; all that follows is about motions from this box
     found = enclosed(equations)
     stretches = equations.stretches(found.box)
     no_other_events(equations, stretches)
@@ -198,6 +199,7 @@ class Equations:
     def residual(self, z: list[Ball]) -> list[Ball]:
         F = []
         parts = [*self.split(z)]
+        # nodes are numbers, so each step starts from a point, and its box at the end is narrow
         for (phase, x, factor), (_, following, _) in zip(parts, [*parts[1:], parts[0]]):
             starts = [[[b] for b in row] for row in x[:-1]]
             times = [factor * ball(w) for w in phase.durations]
@@ -216,6 +218,7 @@ class Equations:
         """All derivatives of F in a box."""
         box = [a + arb(0, r) if r > 0 else a for a, r in zip(z, radius)]
         blocks = []
+        # derivatives of a step: by its start, and by the factor s of its duration s w, which is f w
         for phase, x, factor in self.split(box):
             durations = [ball(w) for w in phase.durations]
             starts = [with_unit(row) for row in x[:-1]]
@@ -235,7 +238,7 @@ class Equations:
         return behind if phase.closing is None else self.value(phase.closing, behind)
 
     def period_of(self, durations: list[Ball]) -> Ball:
-        """The period, of phases with these durations; that of a drive is known."""
+        """The sum of the durations of phases; an orbit under a drive has the period of the drive."""
         drive = self.claim.drive
         return sum_of(durations) if drive is None else around(self.claim.constants[drive.period])
 
@@ -270,6 +273,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
     X = _states_by_the_start(found.A)
     if X is None:
         return None, None
+    # the last node by the start, then through the last jump: the return map's derivative P (N, N)
     n = X.nrows()
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
     parts = [x for _, x, _ in equations.split(found.box)]
@@ -282,6 +286,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
     left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
     left_out += _along_spheres(equations.claim, P, parts[0][0])
+    # entries left out are zero, or follow from the others: those that stay have all other multipliers
     kept = [k for k in range(N) if k not in left_out]
     if not kept:
         return [], None
@@ -332,7 +337,7 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
 
 
 def _modulus(P: arb_mat) -> Ball | None:
-    """An upper bound of the moduli of all eigenvalues, in these directions and in those of eigenvectors.
+    """An upper bound of the moduli of all eigenvalues: the better one of P and of P along its eigenvectors.
 
     With P = P_0 + E and any regular V, V^-1 P V has the eigenvalues of P, and absolute values of at most
     |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
@@ -358,6 +363,7 @@ def _sizes(M: acb_mat) -> arb_mat:
 
 def by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
+    # |P^k|^(1/k) bounds the spectral radius for each k; it is computed for k = 1, 2, 4, ..., 256
     bound = None
     power = P
     n = P.nrows()
@@ -376,10 +382,11 @@ def by_powers(P: arb_mat) -> Ball | None:
 
 
 def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
-    """Refused unless each guard has no event on the way, and that of a phase's end has one there."""
+    """Refused unless no guard has an event on the way, and the guard that ends a phase has one at its end."""
     for k, stretch in enumerate(stretches):
         phase = stretch.phase
         for guard, pieces in zip(phase.guards, stretch.signs.guards):
+            # the guard that ends the phase is zero at the end; its rate there must have the event's direction
             end = 0
             same = guard.function == phase.section
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
@@ -404,6 +411,7 @@ def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, en
     end      the sign of the rate with which it is zero at the end, or 0: pieces up to there with this sign
              have none
     """
+    # pieces next to a zero at the start, or at the end, where the rate has one sign: the guard has one, too
     first = 0
     if starts and guard.sign in (0, pieces[0][1]):
         while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
@@ -449,6 +457,7 @@ def _sums(claim: Claim, function: Function, arguments: list[_Sum]) -> list[_Sum]
             low, high = known[operands[0]]
             found.append(_without_zeros({(): low} if low == high else {(op, operands[0]): Fraction(1)}))
             continue
+        # sums, and products with a number, stay sums; any other operation is a term of its operands
         parts = [found[k] for k in operands]
         numbers = [x.get((), Fraction(0)) if set(x) <= {()} else None for x in parts]
         if op in ("add", "sub", "neg"):
@@ -501,10 +510,10 @@ def _leaves_its_start(pieces: list[tuple[bool, int]], flips: bool) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
     y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
-    between, boxes must not meet that of the start.
+    between, boxes must not meet the box of the start.
 
-    flips  y_j is of a quaternion that returns with the other sign, and -c at the end: then boxes up to there
-           must not meet that of the start, either
+    flips  y_j belongs to a quaternion that returns with the other sign, and is -c at the end: then boxes up
+           to the end must not meet the box of the start, either
     """
     first = 0
     while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:

@@ -1,4 +1,4 @@
-"""The file of a certificate, read with suspicion: every index, count and number is looked at."""
+"""Reads the file of a certificate, and checks every index, count and number in it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Phase:
     event       name and direction of the guard that it is; or else `coordinate`, the index of a state
     jump        the state at the start of the next phase; None: it stays
     at_end      functions with a sign at the end of the phase: conditions of the jump
-    closing     what takes the state behind the last jump to that at the start; None: it stays
+    closing     takes the state behind the last jump to the state at the start; None: the state stays
     """
 
     states: tuple[str, ...]
@@ -112,10 +112,10 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a certificate says, with exact numbers.
+    """The content of a certificate of an orbit, with exact numbers.
 
-    radii  of the box in which the orbit is alone, one for each unknown: of each phase its states, then its
-           factor; in the places of symmetries' coordinates are those of the shifts
+    radii  of the box in which the orbit is alone, one for each unknown: for each phase its states, then its
+           factor; the radius of a shift has the place of its symmetry's coordinate
     """
 
     name: str
@@ -148,8 +148,8 @@ class Claim:
 class Part:
     """A part of the interval of a parameter, and a box for each value p there: c + c' (p - p_0) +- r.
 
-    The unknowns are those of `proof`: of each phase its states, then its factor; in the places of symmetries'
-    coordinates are the shifts.
+    The unknowns are for each phase its states, then its factor, as in `proof`; a shift has the place of its
+    symmetry's coordinate.
     """
 
     bounds: Bounds
@@ -161,7 +161,7 @@ class Part:
 
 @dataclass(frozen=True)
 class FamilyClaim:
-    """What a certificate of a family says.
+    """The content of a certificate of a family.
 
     claim      the equations, with nodes of the first part; the parameter has the bounds of all parts
     parameter  its place among the parameters
@@ -195,7 +195,7 @@ class FamilyClaim:
 
 @dataclass(frozen=True)
 class BifurcationClaim:
-    """What a certificate of a flip or a fold says.
+    """The content of a certificate of a flip or a fold.
 
     claim      the equations, with numbers near the orbit; the parameter has about its value there
     parameter  its place among the parameters
@@ -241,9 +241,9 @@ class Column:
 
 @dataclass(frozen=True)
 class BasinClaim:
-    """What a certificate of a basin says.
+    """The content of a certificate of a basin.
 
-    claim    that of the orbit
+    claim    the content about the orbit
     axes     V: starts are c + V a around the first node c, with |a| <= size; a row for each state
     columns  one for each axis
     """
@@ -295,6 +295,7 @@ def _read(data: Mapping[str, Any]) -> Claim:
     _need(len(rows) >= 1, "there are no phases")
     sizes = [len(row["states"]) for row in rows]
     phases = tuple(_phase(row, known, sizes[(k + 1) % len(rows)]) for k, row in enumerate(rows))
+    # phases lead from event to event; only the last may end at a section y_j = c, where the orbit closes
     for k, phase in enumerate(phases):
         _need(phase.event is not None or k == len(phases) - 1, f"phase {k + 1} does not end with an event")
     first, last = phases[0], phases[-1]
@@ -303,6 +304,7 @@ def _read(data: Mapping[str, Any]) -> Claim:
     order = data["order"]
     _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
     symmetries = tuple(_symmetry(x, sizes) for x in data.get("symmetries", []))
+    # coordinates of symmetries are fixed at the start, one by each: along them the matrix is the unit
     for x in symmetries:
         moved = [int(x is other) for other in symmetries]
         _need(
@@ -334,7 +336,7 @@ def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction
 
 
 def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
-    """The claim of a flip or a fold: that of its orbit, the parameter, and numbers of the eigenvector."""
+    """The claim of a flip or a fold: its orbit, the parameter, and numbers of the eigenvector."""
     _must_know(data, ENTRIES | {"kind", "parameter", "normal"})
     claim = _read({**data, "format": FORMAT_OF_PHASES})
     wide = [name for name, (low, high) in claim.parameters.items() if low != high]
@@ -352,11 +354,12 @@ def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
 
 
 def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
-    """The claim of a basin: that of its orbit, the set of starts, and boxes around their motions."""
+    """The claim of a basin: its orbit, the set of starts, and boxes around their motions."""
     _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"})
     rows = data["phases"] if "phases" in data else [data]
     claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
     _need(not claim.symmetries, "basins of orbits up to a symmetry are not known")
+    # axes span all starts: of the section y_j = c, or of all states where the section is a guard
     N = len(claim.phases[0].states)
     section = claim.phases[-1].coordinate
     axes = tuple(tuple(_binary(x) for x in row) for row in data["axes"])
@@ -377,7 +380,7 @@ def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
 
 
 def _must_know(data: Mapping[str, Any], names: set[str]) -> None:
-    """Refuse entries that may say how the orbit closes otherwise: the larger system would not know it."""
+    """Refuse unknown entries: they may say that the orbit closes in a way that the larger system ignores."""
     others = sorted(set(data) - names)
     _need(not others, f"entries of the file are not known for its format: {', '.join(map(str, others))}")
 
@@ -421,6 +424,7 @@ def _with_closing(claim: Claim, data: Mapping[str, Any]) -> Claim:
     _need(len(set(places)) == len(places), "a state is in two quaternions, or the time")
     _need(len(places) > 0, "there are neither rotations nor a drive")
     _need(all(x.sign != 0 for x in rotations), "a quaternion has no sign")
+    # these states have one place and one name in all phases, and no symmetry moves them
     for k in places:
         _need(len({x[k] for x in states}) == 1, f"the state {k} has not the same name in all phases")
         still = all(row[k] == 0 for x in claim.symmetries for row in x.along)
@@ -458,9 +462,10 @@ def _closing(N: int, rotations: tuple[Rotation, ...], drive: Drive | None, zero:
 
 
 def _read_family(data: Mapping[str, Any]) -> FamilyClaim:
-    """The claim of a family: that of its first part, and all parts."""
+    """The claim of a family: the orbit of its first part, and all parts."""
     parts = tuple(_part(x) for x in data["parts"])
     _need(len(parts) >= 1, "there are no parts")
+    # nodes and factors stand in the centre of the first part; a shift there stands in its start's place
     starts = [_index(x["coordinate"], len(data["phases"][0]["states"])) for x in data["symmetries"]]
     flat = list(data["parts"][0]["centre"])
     shifts = [flat[j] for j in starts]
@@ -475,6 +480,7 @@ def _read_family(data: Mapping[str, Any]) -> FamilyClaim:
         flat = flat[end + 1 :]
     _need(not flat, "the numbers of unknowns do not fit")
     symmetries = [{**x, "shift": shift} for x, shift in zip(data["symmetries"], shifts)]
+    # the claim of an orbit needs a radius; proofs of families use the radii of parts
     small = min(min(part.radius) for part in parts)
     claim = _read(
         {
@@ -489,6 +495,7 @@ def _read_family(data: Mapping[str, Any]) -> FamilyClaim:
     _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
     wide = [name for name, (low, high) in claim.parameters.items() if low != high]
     _need(wide == [data["parameter"]], f"parameters with bounds are {wide}, expected one")
+    # each part begins where the one before it ends, and all together are the interval
     ends = [part.bounds[0] for part in parts], [part.bounds[1] for part in parts]
     _need(ends[0][1:] == ends[1][:-1], "the parts do not follow one another")
     whole = ends[0][0], ends[1][-1]
@@ -540,6 +547,7 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
     event = coordinate = jump = None
     if "event" in section:
         event = _name(section["event"]), _direction(section["direction"])
+        # the section must be a guard of the file, so that the proof watches it on the way, too
         same = [
             x
             for x in guards
@@ -548,6 +556,7 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
         _need(len(same) == 1 and event[1] != 0, f"the section is not the guard {event[0]!r} in its direction")
         jump = function(section["jump"], following)
     else:
+        # y_j - c, written as exactly these operations
         coordinate = _index(section["coordinate"], N)
         constant = g.nodes[N]
         form = [*(("input", k) for k in range(N)), constant, ("sub", coordinate, N)]
@@ -581,6 +590,7 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
 
 def _function(given: Mapping[str, Any], inputs: int, outputs: int, known: Mapping[str, int]) -> Function:
     nodes: list[tuple[Any, ...]] = []
+    # an operand is an earlier node, so that a function has no loops
     for k, (op, *operands) in enumerate(given["nodes"]):
         if k < inputs:
             _need(op == "input" and operands == [k], f"node {k} is not the input {k}")

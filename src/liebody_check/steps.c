@@ -943,7 +943,10 @@ int check_steps(const function *field, const double *constants, int directions, 
     ball *last = calloc((size_t)n * numbers, sizeof(ball));
     for (long i = 0; ok && last && i < count; i++) {
         ball *first = balls_of(start + (size_t)i * n * numbers * 3, (size_t)n * numbers);
-        if (!first) break;
+        if (!first) {
+            ok = 0;
+            break;
+        }
         ball duration = made(time[3 * i], time[3 * i + 1], time[3 * i + 2]);
         status[i] = advance(&m, first, duration, fine, 5, last, NULL, NULL) ? DONE : NO_BOX;
         free(first);
@@ -1000,7 +1003,10 @@ int check_events(const function *field, const double *constants, int order, long
         w.lengths = lengths + (size_t)i * lists;
         memset(w.lengths, 0, sizeof(int) * lists);
         ball *first = balls_of(start + (size_t)i * n * 3, n);
-        if (!first) break;
+        if (!first) {
+            ok = 0;
+            break;
+        }
         ball duration = made(time[3 * i], time[3 * i + 1], time[3 * i + 2]);
         /* INFINITY: any width at the end is good enough */
         int moved = advance(&m, first, duration, INFINITY, 5, last, watch_step, &w);

@@ -1,8 +1,8 @@
 """That the equations do not change under the translations that a certificate names.
 
 Derivatives along a translation xi pass through each operation as exact numbers, where they are the same
-number everywhere. Where those of the field, of all guards and conditions are zero, and that of the jump is
-the translation of the next phase, xi', integration along xi gives
+number everywhere. Where the derivatives of the field, of all guards and conditions are zero, and the
+derivative of the jump is the translation of the next phase, xi', integration along xi gives
 
     f(y + s xi) = f(y),    g(y + s xi) = g(y),    J(y + s xi) = J(y) + s xi'.
 """
@@ -51,7 +51,7 @@ def _slopes(claim: Claim, function: Function, xi: tuple[Fraction, ...]) -> list[
 
 
 def slope_of(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
-    """The derivative of a result by those of the operands, and those operands that are numbers."""
+    """The derivative of a result, from derivatives of the operands and from operands that are numbers."""
     if all(a == 0 for a in dx):
         return Fraction(0)
     first, last = dx[0], dx[-1]

@@ -215,7 +215,7 @@ def theorem_of_basin(proof: Any) -> str:
 
 
 def _others(proof: Any) -> str:
-    """The multipliers beside that of the bifurcation."""
+    """The multipliers other than 1 or -1 of the bifurcation."""
     others = proof.others
     if others is None:
         return "Its other multipliers are not separated from this one."
@@ -243,7 +243,7 @@ def _end_of_family(proof: Any, one: Any, p: Fraction) -> str:
 
 
 def _stability_of_family(proof: Any) -> list[str]:
-    """What is known of the multipliers, interval by interval."""
+    """The stability in each interval, as far as the multipliers decide it."""
     rows: list[tuple[Fraction, Fraction, bool | None]] = []
     for one in proof.parts:
         low, high = one.part.bounds
@@ -268,7 +268,7 @@ def _stability_of_family(proof: Any) -> list[str]:
 
 
 def _motion(claim: Any, fixed: str) -> str:
-    """What moves: the field, and the phases where there are several."""
+    """The moving states: the field, or the phases where there are several."""
     if len(claim.phases) == 1:
         (phase,) = claim.phases
         lines = [
@@ -296,7 +296,7 @@ def _motion(claim: Any, fixed: str) -> str:
 
 
 def _rotations_and_drive(claim: Any) -> list[str]:
-    """What some of the states are: unit quaternions, and the time."""
+    """States with a meaning: unit quaternions, and the time."""
     states = claim.phases[0].states
     lines = [
         f"{_quaternion(claim, x)} is a unit quaternion, whose length 1 the motion keeps. It stands for a "
@@ -328,7 +328,7 @@ def _returns(claim: Any) -> list[str]:
 
 
 def _moved(claim: Any, symmetry: Any) -> str:
-    """What a symmetry moves, each state once."""
+    """The states that a symmetry moves, each of them once."""
     pairs = dict.fromkeys(
         (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
     )
@@ -336,7 +336,7 @@ def _moved(claim: Any, symmetry: Any) -> str:
 
 
 def _up_to_shifts(claim: Any, kind: str) -> str:
-    """Of which orbit it is said that there is one; kind: what is said of it besides."""
+    """The words "up to a shift" behind "a periodic orbit"; kind: further words about the orbit."""
     shifts = "such a shift" if len(claim.symmetries) == 1 else "such shifts"
     return f", up to {shifts},{kind}" if kind else f" up to {shifts}"
 
@@ -377,7 +377,7 @@ def _exact(x: Fraction) -> str:
 
 
 def _constants(claim: Any) -> str:
-    """Which numbers the functions have."""
+    """Whether the constants are exact numbers, or any numbers within bounds."""
     drive = claim.drive
     given = [x for k, x in enumerate(claim.constants) if drive is None or k != drive.period]
     if any(low != high for low, high in given):

@@ -10,8 +10,8 @@ events        that no other event happens within the phases
 multipliers   enclosures of the multipliers of the return map
 moving        boxes that move with a parameter: an orbit for each of its values in a part of an interval
 families      such parts one after the other, as one curve of orbits
-extended      the equations of an orbit with a multiplier 1 or -1, as those of a larger orbit
-bifurcations  the flips and folds that are proved by them
+extended      orbits with a multiplier 1 or -1, as orbits of a larger system
+bifurcations  flips and folds, proved by this system
 basins        starts from which every motion converges to a proved orbit
 certificate   what a proof has found, and the file that another program checks
 prove         the calls that do all of this

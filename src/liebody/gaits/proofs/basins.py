@@ -98,7 +98,7 @@ class EllipsoidOfStarts:
 
 
 def largest_basin(problem: StepEquations, tight: Enclosed, radius: float | None) -> EllipsoidOfStarts:
-    """The largest ellipsoid for which the proof succeeds; or that of a radius."""
+    """The largest ellipsoid for which the proof succeeds, or the ellipsoid of a radius."""
     P = middle(return_map_slope(problem, tight))
     if not len(P):
         raise ProofError("the section is a single point: there are no other starts")

@@ -1,7 +1,7 @@
 """Flips and folds: at exactly one value of a parameter an orbit has the multiplier -1, or 1.
 
-The orbit, the parameter and the eigenvector are the closed orbit of a larger system (`extended`), whose proof
-is that of any other orbit.
+The orbit, the parameter and the eigenvector are the closed orbit of a larger system (`extended`), which is
+proved as any other orbit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProvedBifurcation(Checkable):
     data       the equations and numbers, as `save` writes them: no bounds
 
     The bounds are the prover's. `check` and `theorem` run the checker, which derives the equations of the
-    eigenvector from those of the orbit by itself.
+    eigenvector by itself from the equations of the orbit.
     """
 
     kind: str
@@ -87,7 +87,7 @@ def extended_orbit(
 ) -> ExtendedOrbit:
     """The larger system of an orbit near a bifurcation, with the orbit in its steps.
 
-    Errors: ProofError where no multiplier is near that of the bifurcation, and for unknown parameters.
+    Errors: ProofError where no multiplier is near 1 or -1, as `kind` needs, and for unknown parameters.
     """
     parameters = equations.constants.parameters
     if parameter not in parameters:
@@ -106,7 +106,7 @@ def extended_orbit(
 
 
 def _direction(problem: StepEquations, orbit: SteppedOrbit, kind: str) -> Array:
-    """About the eigenvector whose multiplier is nearest to that of the kind, with largest entry 1."""
+    """About the eigenvector of the multiplier nearest to 1 (fold) or -1 (flip), with largest entry 1."""
     _, P = changes_along(problem, orbit, np.eye(problem.equations.phases[0].size))
     values, vectors = np.linalg.eig(P)
     k = int(np.argmin(np.abs(values - KINDS[kind])))

@@ -164,9 +164,9 @@ class BlockElimination:
         self._invert()
 
     def as_checked(self, most: int | None = None) -> BlockElimination:
-        """The same equations in steps as long as those of the checker: bounds about as wide as its own.
+        """The same equations in steps as long as the checker's, so that bounds are about as wide.
 
-        most  unknowns of its long steps, about; default: those for orbits
+        most  unknowns of the checker's long steps, about; default: its number for orbits
 
         A box is claimed only if its inequality holds with these. Van der Pol's orbit for mu = 10 has 701
         unknowns. |I - Y A| r is 0.5 r for the inverse of all of them, but 1.3 r in long steps of three.

@@ -133,9 +133,9 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order:
     """The content of a certificate's file: exact numbers, and no bounds of the prover.
 
     A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
-    It has one "radius" of all unknowns, or "radii": of each phase those of its states, then that of its
-    factor; in the places of symmetries' coordinates stand those of the shifts. A file with quaternions or a
-    drive (`closing_data`) has a format of its own, so that no older checker reads it.
+    It has one "radius" of all unknowns, or "radii", one for each unknown: for each phase its states, then its
+    factor; the radius of a shift has the place of its symmetry's coordinate. A file with quaternions or a
+    drive (`closing_data`) has another format, so that no older checker reads it.
     """
     phases = [
         _phase(phase, steps.w) | _nodes(steps)

@@ -285,7 +285,7 @@ def _parities(tape: Tape, flipped: set[int]) -> list[int | None]:
 
 
 def _parity(op: str, of: list[int | None]) -> int | None:
-    """The parity of a result by those of its operands."""
+    """The parity of a result, from the parities of its operands."""
     if None in of:
         return None
     if all(x == EVEN for x in of):

@@ -104,7 +104,7 @@ def _signs(
     box: Array,
     time: Array,
 ) -> list[list[tuple[int, int]]]:
-    """For each guard its signs and those of its rate on pieces of a step; none where there are no bounds."""
+    """For each guard the signs of it and of its rate on pieces of a step; none where there are no bounds."""
     try:
         _, _, tube = problem.move(phase, box, time, pieces=pieces, order=order)
         rates = [problem.rate(phase, y) for y in tube]

@@ -179,6 +179,7 @@ class Chain:
         whole = self._whole(first)
         if whole is not None:
             return [whole], ["", ""]
+        # else a chain to either side; the two first parts meet at the start, and must be linked there
         # the exact end of the interval where the start is beyond it
         place = min(max(Fraction(start), self.bounds[0]), self.bounds[1])
         up = self._side(first, place, 1)
@@ -197,9 +198,10 @@ class Chain:
 
     def _side(self, first: NearOrbit, start: Fraction, sign: int) -> Side:
         """The parts from a start to one end."""
+        # parts grow by half from one to the next, until one fails and is halved (`_next`)
         side = Side([])
         end = self.bounds[sign > 0]
-        near = first
+        near = first  # an orbit of the last part, from which Newton's method starts
         place = start
         width = self.length / 2
         while place != end:
@@ -274,6 +276,7 @@ class Chain:
             near = self.boxes.near(near.moved(middle), middle)
         except NotProved:
             return None
+        # if the boxes of two parts do not reach each other's orbit, the new boxes are made wider, once
         least = np.full(len(near.slopes), self.radius)
         part = self.boxes.part(low, high, near, least)
         if part is not None and last is not None and not self.boxes.are_linked(last, part):

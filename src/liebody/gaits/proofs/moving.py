@@ -58,6 +58,7 @@ def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> Exa
         N = old.inputs
         nodes: list[tuple[Any, ...]] = [("input", k) for k in range(N + 1)]
         places = list(range(N))
+        # operations move by one place, because the parameter is one input more
         for op, *operands in old.nodes[N:]:
             if (op, *operands) == ("parameter", index):
                 places.append(N)
@@ -141,6 +142,7 @@ class FamilyEquations(StepEquations):
         for (phase, steps, _), (x, factor), (dx, ds), (after, _) in zip(
             self._in_turn(at), at.boxes(path), parts, following, strict=True
         ):
+            # directions: of each node its slope, and of the parameter 1
             seeds = exactly(np.append(dx, np.ones((len(dx), 1)), axis=1))[:, :, None]
             for i, w in enumerate(steps.w):
                 end, D, _ = self.move(phase, x[i], self.time(w, factor), seeds[i])
@@ -232,6 +234,7 @@ class MovingBoxes:
 
     def near(self, orbit: SteppedOrbit, p: float) -> NearOrbit:
         """The orbit at p to round-off, from one nearby."""
+        # slopes by the implicit function theorem: c' = -M^-1 dF/dp
         guess = self.guess
         guess.parameter = exactly(p)
         orbit, linear = guess.refined(orbit)
@@ -250,6 +253,7 @@ class MovingBoxes:
         linear = near.linear
         away = interval(low - Fraction(near.place), high - Fraction(near.place))
         try:
+            # the image of the centre under Newton's operator, for all p: F(c, p_0) + T (p - p_0)
             problem.parameter = exactly(near.place)
             F = problem.residual(near.orbit)
             problem.parameter = interval(low, high)
@@ -257,6 +261,7 @@ class MovingBoxes:
             T = problem.along(near.orbit, path, near.slopes)
             moved = problem.newton_step(linear, combine("add", F, combine("mul", T, away)))
             moved = moved + 1e-14 * (1 + np.abs(flat))
+            # boxes begin with twice this image, and become wider until Krawczyk's inequality holds
             radius = np.maximum(2 * moved, least)
             for _ in range(RADII_TRIED):
                 A = problem.derivatives(near.orbit, upwards(path + radius[:, None]))

@@ -13,7 +13,7 @@ functions, traced for each phase:
 4. Between events the update must leave q, v and this memory as they are.
 5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
    since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
-6. Rotations in space are unit quaternions among the states. Of a driven system the time is the last state.
+6. Rotations in space are unit quaternions among the states. The time is the last state of a driven system.
    How these close is in `closing`.
 """
 

@@ -131,7 +131,7 @@ def prove_flip(
     radius: float | None = None,
     order: int = 18,
 ) -> ProvedBifurcation:
-    """Prove that at exactly one value of a parameter, near that of an orbit, an orbit has the multiplier -1.
+    """Prove that an orbit has the multiplier -1 at exactly one value of a parameter, near an orbit's value.
 
     orbit      near the flip, as `continuation` finds it: the `orbit` of one of its `bifurcations`
     parameter  by name; the others have the orbit's values, as exact binary numbers
@@ -143,7 +143,8 @@ def prove_flip(
     the derivative of the system's field (`proofs/extended.py`; Kuznetsov 2004, section 10.3). The checker
     differentiates the equations of the certificate by itself.
 
-    Errors: ProofError where nothing is proved: the orbit is not near a flip, or the flip is degenerate.
+    Errors: ProofError where nothing is proved: the orbit is not near a flip, the flip is degenerate, or the
+    orbit rotates in space or is driven.
 
         branch = gaits.continuation(orbit, "slope", step=0.005, bounds=(0.05, 0.08))
         flip = gaits.prove_flip(branch.bifurcations[0].orbit, "slope")
@@ -163,8 +164,8 @@ def prove_fold(
 ) -> ProvedBifurcation:
     """Prove that the orbits near a given one turn back at exactly one value of a parameter.
 
-    There a multiplier is 1, besides that along the orbit. At a branch point the larger system is singular, so
-    that this call proves folds only. Arguments, result and errors are those of `prove_flip`.
+    There a multiplier is 1, besides the multiplier along the orbit. At a branch point the larger system is
+    singular, so that this call proves folds only. Arguments, result and errors are as in `prove_flip`.
     """
     return _bifurcation(orbit, parameter, "fold", _Options(rounding, radius, order))
 
@@ -187,7 +188,8 @@ def prove_basin(
     returns ProvedBasin: an ellipsoid of starts. The return map takes it into itself and contracts it
             (`proofs/basins.py`)
 
-    Errors: ProofError where the orbit is not proved, or not stable, or closes up to symmetries.
+    Errors: ProofError where the orbit is not proved, or not stable, closes up to symmetries, rotates in space
+    or is driven.
     """
     options = _Options(rounding, None, order)
     wanted = None if radius is None else positive("radius", radius)

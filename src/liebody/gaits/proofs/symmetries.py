@@ -115,7 +115,7 @@ class Slopes:
         return [found[k] for k in tape.outputs]
 
     def slope(self, op: str, dx: Sequence[Any], exact: Sequence[Fraction | None]) -> Any:
-        """The derivative of a result, by those of the operands, and by operands that are exact numbers."""
+        """The derivative, from derivatives of the operands and from operands that are exact numbers."""
         if all(x == 0 for x in dx):
             return Fraction(0)
         if None in dx:

@@ -198,7 +198,7 @@ class StepEquations:
         return x, along
 
     def _behind(self, phase: OrbitPhase) -> list[Tape]:
-        """What happens at the end of a phase: its jump, and of the last one the closing."""
+        """The functions at the end of a phase: its jump, and behind the last phase the closing."""
         closing = self.equations.closing if phase is self.equations.phases[-1] else None
         jumps = [] if phase.jump is None else [phase.jump]
         return jumps if closing is None else [*jumps, closing.tape]
@@ -250,7 +250,7 @@ class StepEquations:
     def _longest(
         self, radius: float, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
     ) -> tuple[Array, float, float]:
-        """The state after as much of a step as can be enclosed, its duration, and that of the next one."""
+        """The longest part of a step that can be enclosed: its end and duration, and the next one to try."""
         size = np.abs(x).max() + 1.0
         rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # a step is as wide as its rate, or more
         problem: Exception | None = None
