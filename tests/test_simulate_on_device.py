@@ -14,9 +14,17 @@ from found import load_example
 
 import liebody as lb
 from liebody import scalars
-from liebody.base.errors import ArgumentError, DeviceError, IntegrationError, LiebodyError, ShapeError
+from liebody.base.errors import (
+    ArgumentError,
+    DeviceError,
+    IntegrationError,
+    LiebodyError,
+    ModelError,
+    ShapeError,
+)
 from liebody.compiler.native import build, device_queue
-from liebody.hybrid import LostEvents
+from liebody.contact import Contact
+from liebody.hybrid import Apex, LostEvents, robot_system
 from liebody.simulation import DivergedMembers
 from liebody.stepping.device import device_loop
 
@@ -273,6 +281,25 @@ def test_events_without_room_are_named_on_the_cpu_too():
     with pytest.warns(LostEvents, match=r"1 of 2 events were not kept.*most_events=2 or more"):
         run = lb.simulate(pendulum(), q, v, t_end=0.004, dt=2e-3, events=events, most_events=1)
     assert len(run.events) == 1 and run.events.lost == 1
+
+
+def test_unknown_names_are_refused(gpu):
+    start, values = on_device(np.ones((2, 1)), gpu), on_device(np.ones(2), gpu)
+    options = {"t_end": 0.1, "dt": 0.1, "device": "cuda"}
+    with pytest.raises(ModelError, match=r"no parameter 'bounce'.*restitution"):
+        ball().simulate(start, parameters={"bounce": values}, **options)
+    with pytest.raises(ModelError, match=r"no memory 'touches'.*hits"):
+        ball().simulate(start, memory={"touches": values}, **options)
+    assert gpu.launches == []
+
+
+def test_steppers_on_a_device_are_pickled_as_those_that_make_them():
+    hopper = robot_system(lb.models.revolute_hopper(), Contact("foot", settling=0.05), Apex())
+    stepper = lb.stepper(hopper, dt=0.02, members=3).on_device(fused=False, most_events=3)
+    again = pickle.loads(pickle.dumps(stepper))
+    assert repr(again) == repr(stepper) and again.batch == (3,)
+    assert again.system.fused is False
+    assert again.system.system.parameters.entries == hopper.parameters.entries
 
 
 def test_steppers_go_on_and_start_anew_as_on_the_cpu(gpu):
