@@ -2,11 +2,11 @@
        INPUTS, OUTPUTS               their numbers
        BLOCK, MOST_BLOCKS            threads of a block, the most blocks of a grid
        input_dimensions, input_size  axes and numbers of each input of one state
-   Buffers are memory of the device. They have leading axes, those of the batch, or an input has none:
+   Buffers are memory of the device. They have the leading axes of the batch, or an input has none:
    one row that all share. The kernel is (rows, inputs ..., outputs ..., steps of the inputs ...).
 
-   As in xla.h, types are taken from the members of XLA's structures. NVIDIA's functions are declared
-   here by hand, because cuda.h is not needed otherwise; CUresult is an int. */
+   As in xla.h, types are taken from the members of XLA's structures. NVIDIA's functions are
+   declared here by hand, because cuda.h is not needed otherwise; CUresult is an int. */
 #include <stdio.h>
 #include <xla/ffi/api/c_api.h>
 
