@@ -1,6 +1,6 @@
 """Proofs of periodic orbits beside those of CAPD: processor time, width of the period, box of uniqueness.
 
-    python benchmarks/proofs_capd.py path/to/capd-config
+    python benchmarks/proofs_capd.py                         (with capd-config on the path)
 
 CAPD (Kapela, Mrozek, Wilczak, Zgliczynski 2021) is a C++ library that encloses Poincare maps and their
 derivatives. `proofs_capd.cpp` proves the orbits with it, by the interval Newton operator of the map. Both
@@ -16,6 +16,7 @@ CAPD is built by cmake (github.com/CAPDGroup/CAPD); its `capd-config` says how t
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -119,16 +120,17 @@ def main() -> None:
     if sys.argv[1:2] == ["ours"]:
         ours(sys.argv[2])
         return
-    if len(sys.argv) != 2:
+    config = shutil.which("capd-config")
+    if config is None:
         print(
-            "CAPD is not installed here: build github.com/CAPDGroup/CAPD, and give its capd-config. "
+            "CAPD is not installed here: build github.com/CAPDGroup/CAPD, and put its capd-config on the path. "
             "proofs_capd.py measures nothing without it"
         )
         return
     print(describe("numpy"))
     print(f"{'orbit':16} {'liebody':>10} {'CAPD':>10}")
     with tempfile.TemporaryDirectory() as folder:
-        program = built(sys.argv[1], Path(folder))
+        program = built(config, Path(folder))
         for name in [*PERIODS, *STARTS]:
             compare(name, program)
 
