@@ -123,8 +123,8 @@ def main() -> None:
     config = shutil.which("capd-config")
     if config is None:
         print(
-            "CAPD is not installed here: build github.com/CAPDGroup/CAPD, and put its capd-config on the path. "
-            "proofs_capd.py measures nothing without it"
+            "CAPD is not installed here: build github.com/CAPDGroup/CAPD, and put its capd-config on the "
+            "path. proofs_capd.py measures nothing without it"
         )
         return
     print(describe("numpy"))
