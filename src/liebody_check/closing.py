@@ -12,12 +12,13 @@ orbit ends there, and begins with t = 0.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 from .reading import Claim, Function, Phase, Refused
-from .symmetries import exact_number, slope_of
+from .symmetries import Slope, changes_along, slope_of
 
 Polynomial = dict[tuple[Any, ...], Fraction]  # numbers by their terms, which are sorted factors
 AGAIN = "again"  # instead of a slope: the number repeats with the drive
@@ -174,26 +175,11 @@ def _must_repeat(claim: Claim, phase: Phase) -> None:
 
 def _changes(claim: Claim, function: Function, t: int, rate: Fraction) -> list[Any]:
     """The slope of each result along the time, if it is one number, or AGAIN; None: neither is proved."""
-    known = {"constant": claim.constants, "parameter": tuple(claim.parameters.values())}
-    changes: list[Any] = []
-    numbers: list[Fraction | None] = []
-    for op, *operands in function.nodes:
-        if op == "input":
-            changes.append(Fraction(int(operands[0] == t)))
-            numbers.append(None)
-        elif op in known:
-            low, high = known[op][operands[0]]
-            changes.append(Fraction(0))
-            numbers.append(low if low == high else None)
-        else:
-            of = [changes[k] for k in operands]
-            values = [numbers[k] for k in operands]
-            numbers.append(exact_number(op, values))
-            changes.append(_change(op, of, values, rate))
-    return [changes[k] for k in function.outputs]
+    inputs = [Fraction(int(k == t)) for k in range(function.inputs)]
+    return changes_along(claim, function, inputs, functools.partial(_change, rate))
 
 
-def _change(op: str, of: list[Any], numbers: list[Fraction | None], rate: Fraction) -> Any:
+def _change(rate: Fraction, op: str, of: list[Any], numbers: list[Slope]) -> Any:
     if None in of:
         return None
     if AGAIN in of:

@@ -9,11 +9,19 @@ derivative of the jump is the translation of the next phase, xi', integration al
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from .reading import Claim, Function, Refused
 
 Slope = Fraction | None  # None: not the same number everywhere, or not known to be
+SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {  # of the first and the last operand
+    "neg": lambda a, _: -a,
+    "add": operator.add,
+    "sub": operator.sub,
+}
 
 
 def must_be_symmetries(claim: Claim) -> None:
@@ -32,22 +40,35 @@ def must_be_symmetries(claim: Claim) -> None:
 
 def _slopes(claim: Claim, function: Function, xi: tuple[Fraction, ...]) -> list[Slope]:
     """Derivatives of the results along xi."""
-    slopes: list[Slope] = []
+    return changes_along(claim, function, xi, slope_of)
+
+
+def changes_along(
+    claim: Claim,
+    function: Function,
+    inputs: Sequence[Any],
+    rule: Callable[[str, list[Any], list[Slope]], Any],
+) -> list[Any]:
+    """How the results change, operation by operation, where the inputs change like this.
+
+    rule  (operation, changes of the operands, operands that are exact numbers) -> change of the result
+    """
+    changes: list[Any] = []
     numbers: list[Slope] = []  # values of nodes that are one exact number
     known = {"constant": claim.constants, "parameter": tuple(claim.parameters.values())}
     for op, *operands in function.nodes:
         if op == "input":
-            slopes.append(xi[operands[0]])
+            changes.append(inputs[operands[0]])
             numbers.append(None)
         elif op in known:
             low, high = known[op][operands[0]]
-            slopes.append(Fraction(0))
+            changes.append(Fraction(0))
             numbers.append(low if low == high else None)
         else:
             values = [numbers[k] for k in operands]
-            slopes.append(slope_of(op, [slopes[k] for k in operands], values))
+            changes.append(rule(op, [changes[k] for k in operands], values))
             numbers.append(exact_number(op, values))
-    return [slopes[k] for k in function.outputs]
+    return [changes[k] for k in function.outputs]
 
 
 def slope_of(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
@@ -57,12 +78,8 @@ def slope_of(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
     first, last = dx[0], dx[-1]
     if first is None or last is None:
         return None
-    if op == "neg":
-        return -first
-    if op == "add":
-        return first + last
-    if op == "sub":
-        return first - last
+    if op in SUMS:
+        return SUMS[op](first, last)
     if op == "mul" and numbers[0] is not None:
         return numbers[0] * last
     if op == "mul" and numbers[1] is not None:
@@ -72,17 +89,13 @@ def slope_of(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
     return None
 
 
-def exact_number(op: str, numbers: list[Fraction | None]) -> Fraction | None:
+def exact_number(op: str, numbers: list[Slope]) -> Slope:
     """The result of an operation on exact numbers, where it is one."""
     first, last = numbers[0], numbers[-1]
     if first is None or last is None:
         return None
-    if op == "neg":
-        return -first
-    if op == "add":
-        return first + last
-    if op == "sub":
-        return first - last
+    if op in SUMS:
+        return SUMS[op](first, last)
     if op == "mul":
         return first * last
     return first / last if op == "div" and last else None

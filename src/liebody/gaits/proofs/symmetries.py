@@ -8,7 +8,8 @@ through each operation of a tape, where they are constant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,11 @@ from ...compiler import Constants, Tape
 from .equations import OrbitPhase, ProofError, Symmetry
 
 Vector = list[Fraction]
+SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {  # of the first and the last operand
+    "neg": lambda a, _: -a,
+    "add": operator.add,
+    "sub": operator.sub,
+}
 
 
 def symmetries_of(
@@ -120,10 +126,8 @@ class Slopes:
             return Fraction(0)
         if None in dx:
             return None
-        if op == "neg":
-            return -dx[0]
-        if op in ("add", "sub"):
-            return dx[0] + dx[1] if op == "add" else dx[0] - dx[1]
+        if op in SUMS:
+            return SUMS[op](dx[0], dx[-1])
         if op == "mul":
             a, b = exact
             return a * dx[1] if a is not None else b * dx[0] if b is not None else None
@@ -137,12 +141,8 @@ def exact_result(op: str, numbers: Sequence[Fraction | None]) -> Fraction | None
     first, last = numbers[0], numbers[-1]
     if first is None or last is None:
         return None
-    if op == "neg":
-        return -first
-    if op == "add":
-        return first + last
-    if op == "sub":
-        return first - last
+    if op in SUMS:
+        return SUMS[op](first, last)
     if op == "mul":
         return first * last
     if op == "div" and last:
