@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from ..groups import along_group
 from ..robot import Robot
 from ..scalars import Array, minimum, sqrt, where
 from ..scalars.linear import product, skew
-from .whole_body_tasks import values_of
+from .whole_body_tasks import layout_of, values_of
 
 PARAMETERS = ("margin", "gain", "rate", "retreat", "active")  # that each clearance has
 RETREAT = 0.1  # speed at which a margin that is passed is won back, unless a call says otherwise      [m/s]
@@ -248,23 +247,12 @@ class SizedClearance:
     def __init__(self, clearance: Clearance, robot: Robot) -> None:
         self.clearance = clearance
         self.robot = robot
-        # behind its own parameters the function may read the free ones of the robot
-        for word in clearance.own:
-            if word in robot.layout.defaults:
-                raise ModelError(
-                    f"clearance {clearance.name!r} has a parameter {word!r}, which is a free parameter of "
-                    f"{robot.name}; rename it"
-                )
-        own = {**clearance.own, **robot.layout.defaults}
-        self.layout = FlatLayout("parameter", own, needed=robot.layout.needed)
-        if len(inspect.signature(clearance.function).parameters) != 2:
-            raise ModelError(
-                f"clearance {clearance.name!r} takes {inspect.signature(clearance.function)}, expected (q, p)"
-            )
+        what = f"clearance {clearance.name!r}"
+        self.layout = layout_of(what, clearance.function, ("q", "p"), clearance.own, robot)
         shapes = {"q": robot.nq, "p": self.layout.size}
         (d,) = trace(self._value, shapes, "distances").outputs.values()
         if d.ndim != 1 or not d.size:
-            raise wrong_shape(f"clearance {clearance.name!r}", d.shape, "one axis, (k,)")
+            raise wrong_shape(what, d.shape, "one axis, (k,)")
         self.size = d.size
         own = {"margin": clearance.margin, "gain": clearance.gain, "rate": np.zeros(self.size)}
         own |= {"retreat": RETREAT, "active": 1.0}

@@ -188,26 +188,36 @@ def _posture_error(places: Sequence[int], q: Array, v: Array, p: Any) -> Array:
     return q[places] - p.target
 
 
+def layout_of(
+    what: str, function: Callable[..., Any], arguments: Sequence[str], own: Mapping[str, Any], robot: Robot
+) -> FlatLayout:
+    """The parameters p that a function reads: its own, and behind them the free ones of the robot.
+
+    what       the function in messages, such as "task 'reach'"
+    arguments  that it takes
+
+    Raises ModelError for other arguments, and for a parameter of its own that the robot has, too.
+    """
+    for word in own:
+        if word in robot.layout.defaults:
+            raise ModelError(
+                f"{what} has a parameter {word!r}, which is a free parameter of {robot.name}; rename it"
+            )
+    layout = FlatLayout("parameter", {**own, **robot.layout.defaults}, needed=robot.layout.needed)
+    signature = inspect.signature(function)
+    if len(signature.parameters) != len(arguments):
+        raise ModelError(f"{what} takes {signature}, expected ({', '.join(arguments)})")
+    return layout
+
+
 class SizedTask:
     """A task of one robot: its size k, its order, and its rates on symbols."""
 
     def __init__(self, task: MotionTask, robot: Robot) -> None:
         self.task = task
         self.robot = robot
-        for word in task.own:
-            if word in robot.layout.defaults:
-                raise ModelError(
-                    f"task {task.name!r} has a parameter {word!r}, which is a free parameter of "
-                    f"{robot.name}; rename it"
-                )
-        # behind the task's own parameters the function may read those of the robot
-        own = {**task.own, **robot.layout.defaults}
-        self.layout = FlatLayout("parameter", own, needed=robot.layout.needed)
+        self.layout = layout_of(f"task {task.name!r}", task.function, ("q", "v", "p"), task.own, robot)
         self.shapes = {"q": robot.nq, "v": robot.nv, "p": self.layout.size}
-        if len(inspect.signature(task.function).parameters) != 3:
-            raise ModelError(
-                f"task {task.name!r} takes {inspect.signature(task.function)}, expected (q, v, p)"
-            )
         traced = trace(self._value, self.shapes, "task")
         (y,) = traced.outputs.values()
         if y.ndim != 1 or not y.size:
