@@ -215,9 +215,10 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ForeignCall:
 
 
 def _foreign(header: str) -> Foreign:
-    """The C function that XLA calls, by the text of a header of this folder."""
-    text = Path(__file__).with_name(header).read_text(encoding="utf-8")
-    return Foreign("functions of JAX", text, [jax.ffi.include_dir()], _advice())
+    """The C function that XLA calls, by the texts of xla_frame.h and of another header of this folder."""
+    here = Path(__file__)
+    texts = [here.with_name(x).read_text(encoding="utf-8") for x in ("xla_frame.h", header)]
+    return Foreign("functions of JAX", "\n".join(texts), [jax.ffi.include_dir()], _advice())
 
 
 # -- the primitive, and its rules for JAX -------------------------------------------------------------------

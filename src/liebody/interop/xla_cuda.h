@@ -1,14 +1,12 @@
 /* The call from XLA on a CUDA device: it queues the kernel in XLA's stream. Before this text are
-       INPUTS, OUTPUTS               their numbers
-       BLOCK, MOST_BLOCKS            threads of a block, the most blocks of a grid
-       input_dimensions, input_size  axes and numbers of each input of one state
-   Buffers are memory of the device. They have the leading axes of the batch, or an input has none:
-   one row that all share. The kernel is (rows, inputs ..., outputs ..., steps of the inputs ...).
+   that of xla_frame.h, and
+       BLOCK, MOST_BLOCKS  threads of a block, the most blocks of a grid
+   Buffers are memory of the device. The kernel is (rows, inputs ..., outputs ..., steps of the
+   inputs ...).
 
-   As in xla.h, types are taken from the members of XLA's structures. NVIDIA's functions are
-   declared here by hand, because cuda.h is not needed otherwise; CUresult is an int. */
+   NVIDIA's functions are declared here by hand, because cuda.h is not needed otherwise; CUresult is
+   an int. */
 #include <stdio.h>
-#include <xla/ffi/api/c_api.h>
 
 typedef struct {
     int (*context_of)(void *stream, void **context); /* cuStreamGetCtx */
@@ -33,13 +31,6 @@ void use_kernels(const Driver *functions, int count, const Loaded *kernels) {
     driver = *functions, devices = count, loaded = kernels;
 }
 
-static XLA_FFI_Error *failed(const XLA_FFI_CallFrame *frame, int code, const char *message) {
-    /* XLA copies the message */
-    XLA_FFI_Error_Create_Args error = {
-        .struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE, .message = message, .errc = code};
-    return frame->api->XLA_FFI_Error_Create(&error);
-}
-
 static XLA_FFI_Error *refused(const XLA_FFI_CallFrame *frame, const char *function, int status) {
     char message[300];
     const char *name = 0;
@@ -53,29 +44,15 @@ static XLA_FFI_Error *refused(const XLA_FFI_CallFrame *frame, const char *functi
 }
 
 XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame) {
-    const __typeof__(*frame->extension_start) *asked = frame->extension_start;
-    if (asked && asked->type == XLA_FFI_Extension_Metadata) {
-        __typeof__(((XLA_FFI_Metadata_Extension *)0)->metadata) about =
-            ((const XLA_FFI_Metadata_Extension *)asked)->metadata;
-        about->api_version.major_version = XLA_FFI_API_MAJOR;
-        about->api_version.minor_version = XLA_FFI_API_MINOR;
-        about->traits = 0;                /* not for command buffers */
-        about->state_type_id.type_id = 0; /* none */
+    const About about = asked_about(frame);
+    if (about) {
+        about->traits = 0; /* not for command buffers */
         return 0;
     }
     const void *in[INPUTS + 1];
     void *out[OUTPUTS];
-    int64_t step[INPUTS + 1], rows = 1;
-    for (int k = 0; k < INPUTS; k++) {
-        const XLA_FFI_Buffer *buffer = frame->args.args[k];
-        const int64_t leading = buffer->rank - input_dimensions[k];
-        in[k] = buffer->data;
-        step[k] = leading ? input_size[k] : 0;
-        if (!leading) continue;
-        rows = 1;
-        for (int64_t i = 0; i < leading; i++) rows *= buffer->dims[i];
-    }
-    for (int k = 0; k < OUTPUTS; k++) out[k] = ((const XLA_FFI_Buffer *)frame->rets.rets[k])->data;
+    int64_t step[INPUTS + 1];
+    int64_t rows = rows_of(frame, in, step, out);
     if (!rows) return 0;
 
     /* XLA's stream, and the kernel that is loaded in its context */
