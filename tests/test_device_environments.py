@@ -25,7 +25,7 @@ from liebody.base.errors import (
 )
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.compiler import DeviceMemory, trace
-from liebody.compiler.native import device, device_queue
+from liebody.compiler.native import device_queue
 from liebody.contact import Contact, HeightField, TimeStepping, UnsolvedSteps
 from liebody.groups import Prismatic
 from liebody.hybrid import Fall, Feedback, JointPD, robot_system
@@ -70,7 +70,6 @@ def tensor(values, gpu, dtype=None):
 def gpu(monkeypatch):
     """The interpreter as the driver of this process; nothing is fused on the CPU."""
     interpreter = Interpreter()
-    monkeypatch.setattr(device, "driver", lambda: interpreter)
     monkeypatch.setattr(device_queue, "driver", lambda: interpreter)
     monkeypatch.setattr(HybridFlow, "_flags", lambda self, way, lanes: UNFUSED)
     return interpreter
@@ -636,8 +635,7 @@ def test_heights_of_the_ground_are_constants_on_a_device(gpu):
 def test_arrays_of_jax_are_those_of_an_environment(gpu, monkeypatch):
     jax = pytest.importorskip("jax")
     of_cpu = Interpreter(device_type=1)  # arrays of JAX on the CPU stand in for those of a device
-    for module in (device, device_queue):
-        monkeypatch.setattr(module, "driver", lambda: of_cpu)
+    monkeypatch.setattr(device_queue, "driver", lambda: of_cpu)
     with jax.enable_x64(True):
         envs = VectorEnv(Jump(), 3, device="cuda", like=jax.numpy.zeros(1), fused=False)
         theirs = VectorEnv(Jump(), 3)

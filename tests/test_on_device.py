@@ -33,7 +33,7 @@ from liebody.base.errors import (
     ShapeError,
 )
 from liebody.compiler import DeviceKernel, trace
-from liebody.compiler.native import build, cache, device, driver
+from liebody.compiler.native import build, cache, device_queue, driver
 from liebody.compiler.native import nvrtc as native_nvrtc
 from liebody.compiler.native.driver import CudaDriver
 from liebody.control import QuadraticProgram
@@ -46,7 +46,7 @@ pytestmark = needs_nvrtc
 def gpu(monkeypatch):
     """The interpreter as the driver of this process."""
     interpreter = Interpreter()
-    monkeypatch.setattr(device, "driver", lambda: interpreter)
+    monkeypatch.setattr(device_queue, "driver", lambda: interpreter)
     return interpreter
 
 
@@ -358,7 +358,7 @@ def test_without_a_driver_the_error_names_the_remedy(monkeypatch):
     monkeypatch.setattr(driver, "LIBRARY", "libno-such-driver.so.1")
     with pytest.raises(DeviceError, match=r"no driver of CUDA here \(.*libno-such.*NVIDIA GPU.*NumPy arrays"):
         CudaDriver("libno-such-driver.so.1")
-    monkeypatch.setattr(device, "driver", lambda: CudaDriver("libno-such-driver.so.1"))
+    monkeypatch.setattr(device_queue, "driver", lambda: CudaDriver("libno-such-driver.so.1"))
     with pytest.raises(DeviceError, match="no driver of CUDA here"):
         lb.models.puma560().on_device().gravity(np.zeros(6))
 
@@ -569,7 +569,7 @@ def ctypes_calls(source):
 def jax(monkeypatch):
     """JAX, whose arrays of the CPU stand in for those of a device."""
     module = pytest.importorskip("jax")
-    monkeypatch.setattr(device, "driver", lambda: Interpreter(device_type=1))
+    monkeypatch.setattr(device_queue, "driver", lambda: Interpreter(device_type=1))
     with module.enable_x64(True):
         yield module
 

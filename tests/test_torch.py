@@ -12,7 +12,7 @@ from device.fake import Interpreter
 import liebody as lb
 from liebody.base.errors import DeviceError
 from liebody.compiler import trace
-from liebody.compiler.native import device, device_arrays
+from liebody.compiler.native import device_arrays, device_queue
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: its functions were not run")
 pytestmark = pytest.mark.skipif(bool(nvrtc.missing()), reason=nvrtc.missing() or "NVRTC is installed")
@@ -26,7 +26,7 @@ STREAM = 3
 def cpu(monkeypatch):
     """The interpreter as a driver that takes tensors of the CPU; they have no streams, so one is made up."""
     interpreter = Interpreter(device_type=1)
-    monkeypatch.setattr(device, "driver", lambda: interpreter)
+    monkeypatch.setattr(device_queue, "driver", lambda: interpreter)
     library = device_arrays.LIBRARIES["torch"]._replace(stream=lambda array: STREAM)
     monkeypatch.setitem(device_arrays.LIBRARIES, "torch", library)
     return interpreter
@@ -83,7 +83,7 @@ def test_gradients_of_robots_are_those_of_finite_differences(cpu):
 
 
 def test_tensors_of_the_cpu_are_refused(monkeypatch):
-    monkeypatch.setattr(device, "driver", Interpreter)
+    monkeypatch.setattr(device_queue, "driver", Interpreter)
     q, v, K = tensors((3,), (3,), (3,))
     with pytest.raises(DeviceError, match=r"q is a torch.Tensor in memory of the CPU"):
         function(LAW)(q, v, K)

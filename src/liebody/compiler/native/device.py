@@ -11,13 +11,12 @@ import numpy as np
 from ...base.arguments import count, number, wrong_shape
 from ...base.errors import ArgumentError, GraphError, ShapeError
 from ..graph.graph import Function
-from ..printers.cuda import BLOCK, cuda_kernel, cuda_march, cuda_prelude
+from ..printers.cuda import cuda_kernel, cuda_march, cuda_prelude
 from ..programs.program import Program
 from ..programs.quadratic_program import Minimizer
-from .device_arrays import DeviceArray, Library, batch_of, common_library, device_of, read
-from .device_code import ENTRY, MOST_BLOCKS, DeviceCode
-from .device_queue import bits_of
-from .driver import Driver, driver
+from .device_arrays import DeviceArray, batch_of, read
+from .device_code import ENTRY, DeviceCode
+from .device_queue import DeviceQueue, bits_of
 from .kernel import Kernel
 
 
@@ -123,50 +122,31 @@ class DeviceKernel:
 
     def _run(self, arrays: Sequence[Any], out: Any, others: Sequence[int] = ()) -> Any:
         """Launch the kernel; `others` are its arguments behind the arrays' arguments."""
-        chosen = driver()
         if len(arrays) != len(self.inputs):
             names = ", ".join(self.inputs)
             raise ShapeError(f"{self.name} takes {len(self.inputs)} arrays ({names}), got {len(arrays)}")
         if not arrays:
             raise ShapeError(f"{self.name} takes no arrays, which would say on which device it is computed")
-        given = [read(f"{self.name}: {key}", x, chosen) for key, x in zip(self.inputs, arrays, strict=True)]
-        library = common_library(self.name, dict(zip(self.inputs, arrays, strict=True)), given)
-        batch = batch_of(self.name, self.inputs, given)
-        call = self._arranged(arrays[0], given, batch, out, library, chosen)
-        n = math.prod(batch)
-        device = device_of(given)
-        stream = library.stream(arrays[0])
-        if n:
-            pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
-            arguments = [n, *pointers, *(step for _, step in call.inputs), *others]
-            blocks = min(-(-n // BLOCK), MOST_BLOCKS)
-            kernel = self.code(given[0].dtype).on(chosen, device)
-            if not library.ordered:
-                # each array may name a stream, in which the library still computes it
-                for other in {library.stream(x) for x in [*arrays, *call.results]} - {stream}:
-                    chosen.wait(device, other)
-            chosen.launch(kernel, device, blocks, BLOCK, stream, arguments)
-            if not library.ordered:
-                chosen.wait(device, stream)
+        queue = DeviceQueue(self.name, dict(zip(self.inputs, arrays, strict=True)))
+        batch = batch_of(self.name, self.inputs, [*queue.given.values()])
+        call = self._arranged(queue, batch, out)
+        queue.follow(call.results)
+        pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
+        steps = (step for _, step in call.inputs)
+        queue.launch(self.code(queue.dtype), math.prod(batch), [*pointers, *steps, *others])
+        queue.finish()
         return call.results[0] if len(call.results) == 1 else tuple(call.results)
 
-    def _arranged(
-        self,
-        like: Any,
-        given: Sequence[DeviceArray],
-        batch: tuple[int, ...],
-        out: Any,
-        library: Library,
-        chosen: Driver,
-    ) -> _Call:
+    def _arranged(self, queue: DeviceQueue, batch: tuple[int, ...], out: Any) -> _Call:
         """Rows of the arguments, and the arrays of the results."""
+        given = [*queue.given.values()]
         shapes = {key: (*batch, *shape) for key, shape in self.outputs.items()}
         inputs = [
             (x.pointer, x.row_step(f"{self.name}: {key}", len(shape)))
             for (key, shape), x in zip(self.inputs.items(), given, strict=True)
         ]
         if out is None:
-            results = [library.empty(like, shape) for shape in shapes.values()]
+            results = [queue.array(shape) for shape in shapes.values()]
         else:
             results = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(results) != len(shapes):
@@ -176,14 +156,14 @@ class DeviceKernel:
         places: list[DeviceArray] = []
         for (key, shape), y in zip(shapes.items(), results, strict=True):
             name = f"{self.name}: out for {key}"
-            place = read(name, y, chosen)
+            place = read(name, y, queue.driver)
             if place.shape != shape:
                 raise wrong_shape(name, place.shape, shape)
             wrong = (
                 "holds another type than the arguments"
-                if place.dtype != given[0].dtype
+                if place.dtype != queue.dtype
                 else "lies on another device than the arguments"
-                if place.size and place.device != device_of(given)
+                if place.size and place.device != queue.device
                 else "is read-only"
                 if place.readonly and out is not None
                 else "is not in C order without gaps"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,15 +53,23 @@ class DeviceQueue:
         self._like = next(iter(arrays.values()))
         self.stream = self.library.stream(self._like)
         self._kept: list[Any] = []
+        self.follow(arrays.values())
+
+    def follow(self, arrays: Iterable[Any]) -> None:
+        """Wait for the work on arrays of the library that it has queued in other streams."""
         if not self.library.ordered:
-            # each array may name a stream, in which it is still being computed
-            for other in {self.library.stream(x) for x in arrays.values()} - {self.stream}:
+            for other in {self.library.stream(x) for x in arrays} - {self.stream}:
                 self.driver.wait(self.device, other)
 
-    def empty(self, shape: tuple[int, ...], dtype: str | None = None) -> tuple[Any, int]:
-        """A new array of the library, of the type of the others or of this one, and its address."""
+    def array(self, shape: tuple[int, ...], dtype: str | None = None) -> Any:
+        """A new array of the library, of the type of the others or of this one."""
         array = self.library.empty(self._like, shape, *([dtype] if dtype else []))
         self._kept.append(array)
+        return array
+
+    def empty(self, shape: tuple[int, ...], dtype: str | None = None) -> tuple[Any, int]:
+        """A new array, as of `array`, and its address."""
+        array = self.array(shape, dtype)
         place = read("a new array", array, self.driver)
         if dtype and place.dtype != dtype:
             raise DeviceError(
