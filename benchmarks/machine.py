@@ -7,13 +7,14 @@ runs any of them with few rounds, robots and steps, to see that it works. Its nu
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -41,6 +42,17 @@ def absent(error: ModuleNotFoundError) -> NoReturn:
     name = (error.name or str(error)).split(".")[0]
     print(f"{name} is not installed here: pip install '.[bench]'. {script.name} measures nothing without it")
     raise SystemExit(0)
+
+
+def installed(peers: Iterable[str]) -> dict[str, Any]:
+    """The modules of peers that can be imported; of others it says that they are left out."""
+    found = {}
+    for name in peers:
+        try:
+            found[name] = importlib.import_module(name)
+        except ModuleNotFoundError:
+            print(f"{name} is not installed here; it is left out")
+    return found
 
 
 def environment(*packages: str) -> dict[str, Any]:

@@ -24,7 +24,6 @@ of 1e-9, and else with their defaults.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import time
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from machine import describe, keep, unless_quick
+from machine import describe, installed, keep, unless_quick
 
 from liebody.control import QuadraticProgram
 
@@ -129,12 +128,7 @@ def report(label: str, kind: np.ndarray, programs: list[Program], answers: list[
 
 
 def main() -> None:
-    found = {}
-    for name in PEERS:
-        try:
-            found[name] = importlib.import_module(name)
-        except ModuleNotFoundError:
-            print(f"{name} is not installed here; it is left out")
+    found = installed(PEERS)
     print(describe("numpy", *found))
     kind, arrays = many_programs(np.random.default_rng(8), COUNT, UNKNOWNS, EQUALITIES, INEQUALITIES)
     programs = list(zip(*arrays, strict=True))

@@ -21,7 +21,6 @@ rounds' ratios. Processor time.
 
 from __future__ import annotations
 
-import importlib
 import statistics
 import sys
 import time
@@ -31,7 +30,7 @@ from typing import Any
 
 import numpy as np
 from by_hand import ByHand, Sway
-from machine import describe, keep, unless_quick
+from machine import describe, installed, keep, unless_quick
 from robots import path
 
 import liebody as lb
@@ -302,19 +301,8 @@ def compared(
         print(f"by hand: Pinocchio {model:.0f} us, NumPy {between:.0f} us, DAQP {solver:.0f} us")
 
 
-def installed() -> dict[str, Any]:
-    """The modules of `PEERS` that are there."""
-    found = {}
-    for name in PEERS:
-        try:
-            found[name] = importlib.import_module(name)
-        except ModuleNotFoundError:
-            print(f"{name} is not installed here; it is left out")
-    return found
-
-
 def main(rounds: int = unless_quick(9, 1)) -> None:
-    solvers = installed()
+    solvers = installed(PEERS)
     print(describe("numpy", *solvers))
     robot, q, tasks, controller = standing()
     p = controller.pack({"base.target": robot.pose(q, "base"), "posture.target": POSE})
