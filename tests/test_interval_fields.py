@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from arb_digits import arb_digits
 
 import liebody as lb
 from liebody import dynamics
@@ -36,12 +37,7 @@ LARGE = {"space_robot", "puma560"}
 SHORTER = {"planar_chain": {"n": 4}}  # each link of a chain costs more than a digit of its intervals
 
 
-@pytest.fixture(autouse=True)
-def digits():
-    before = flint.ctx.prec
-    flint.ctx.prec = 200
-    yield
-    flint.ctx.prec = before
+digits = arb_digits(200)
 
 
 def accelerations(name):

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from arb_digits import arb_digits
 
 from liebody import scalars
 from liebody.base.errors import CompilerError, GraphError
@@ -35,12 +36,7 @@ def plain():
     return library(lambda y: y, 1)
 
 
-@pytest.fixture(autouse=True)
-def digits():
-    before = flint.ctx.prec
-    flint.ctx.prec = 200
-    yield
-    flint.ctx.prec = before
+digits = arb_digits(200)
 
 
 def decades(random, n, low, high):

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from arb_digits import arb_digits
 
 pytest.importorskip("flint", reason="Arb is what intervals are compared with")
 import flint
@@ -33,12 +34,7 @@ def plain():
     return library(lambda y: y, 1)
 
 
-@pytest.fixture(autouse=True)
-def digits():
-    before = flint.ctx.prec
-    flint.ctx.prec = 250
-    yield
-    flint.ctx.prec = before
+digits = arb_digits(250)
 
 
 def exact(x):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from test_proofs import changed
 
 import liebody as lb
 from liebody.compiler import Tape
@@ -491,16 +491,6 @@ def test_larger_systems_of_rotations_and_drives_are_named(system, start, period)
             call()
 
 
-def _changed(data, place, value):
-    data = copy.deepcopy(data)
-    *way, last = place
-    at = data
-    for key in way:
-        at = at[key]
-    at[last] = value
-    return data
-
-
 def test_certificates_with_another_closing_are_refused(turning, top):
     data = json.loads(json.dumps(dict(turning[1].data)))
     spinning = json.loads(json.dumps(dict(top.data)))
@@ -510,25 +500,25 @@ def test_certificates_with_another_closing_are_refused(turning, top):
     one = nodes[time_row][1]
     other = next(k for k, x in enumerate(data["constants"]) if x != data["constants"][one])
     cases = [
-        (_changed(data, ["rotations", 0, "sign"], -1), "for a quaternion and its negative|Krawczyk"),
-        (_changed(data, ["rotations", 0, "sign"], 0), "no sign"),
-        (_changed(data, ["rotations", 0, "place"], 1), "keep the length"),
-        (_changed(data, ["rotations", 0, "place"], 5), "index 5 is not one of"),
-        (_changed(data, ["rotations"], []), "Krawczyk|singular"),
-        (_changed(data, ["rotations"], data["rotations"] * 2), "in two quaternions"),
-        (_changed(data, ["drive", "rate"], (2.0).hex()), "not that of the drive"),
-        (_changed(data, ["drive", "rate"], (-1.0).hex()), "not positive"),
-        (_changed(data, ["drive", "place"], 6), "does not end at a time"),
-        (_changed(data, ["phases", 0, "field", "nodes", time_row, 1], other), "grow by 1"),
-        (_changed(data, ["format"], "liebody certificate 2"), "not in files of this format"),
-        (_changed(spinning, ["rotations", 0, "sign"], 1), "Krawczyk"),
-        (_changed(spinning, ["rotations"], []), "neither rotations nor a drive"),
+        (changed(data, ["rotations", 0, "sign"], -1), "for a quaternion and its negative|Krawczyk"),
+        (changed(data, ["rotations", 0, "sign"], 0), "no sign"),
+        (changed(data, ["rotations", 0, "place"], 1), "keep the length"),
+        (changed(data, ["rotations", 0, "place"], 5), "index 5 is not one of"),
+        (changed(data, ["rotations"], []), "Krawczyk|singular"),
+        (changed(data, ["rotations"], data["rotations"] * 2), "in two quaternions"),
+        (changed(data, ["drive", "rate"], (2.0).hex()), "not that of the drive"),
+        (changed(data, ["drive", "rate"], (-1.0).hex()), "not positive"),
+        (changed(data, ["drive", "place"], 6), "does not end at a time"),
+        (changed(data, ["phases", 0, "field", "nodes", time_row, 1], other), "grow by 1"),
+        (changed(data, ["format"], "liebody certificate 2"), "not in files of this format"),
+        (changed(spinning, ["rotations", 0, "sign"], 1), "Krawczyk"),
+        (changed(spinning, ["rotations"], []), "neither rotations nor a drive"),
     ]  # fmt: skip
     without = {key: x for key, x in data.items() if key != "drive"}
     cases.append((without, "Krawczyk|singular|repeat"))
-    for changed, words in cases:
+    for wrong, words in cases:
         with pytest.raises(liebody_check.Refused, match=words):
-            liebody_check.check(changed)
+            liebody_check.check(wrong)
 
 
 def test_drives_with_other_functions_of_time_are_refused(turning):
@@ -536,11 +526,11 @@ def test_drives_with_other_functions_of_time_are_refused(turning):
     data = json.loads(json.dumps(dict(turning[1].data)))
     nodes = data["phases"][0]["field"]["nodes"]
     sine = next(k for k, node in enumerate(nodes) if node[0] == "sin")
-    wrong = _changed(data, ["phases", 0, "field", "nodes", sine, 0], "exp")
+    wrong = changed(data, ["phases", 0, "field", "nodes", sine, 0], "exp")
     with pytest.raises(liebody_check.Refused, match="repeat with the drive"):
         liebody_check.check(wrong)
     place = [name for name, _ in data["parameters"]].index("rate")
-    wrong = _changed(data, ["parameters", place, 1], (1.5).hex())
+    wrong = changed(data, ["parameters", place, 1], (1.5).hex())
     with pytest.raises(liebody_check.Refused, match="repeat with the drive"):
         liebody_check.check(wrong)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arb_digits import arb_digits
 from test_proofs import van_der_pol
 from test_proofs_phases import HOPPING, RUNNING, hopper, runner
 
@@ -37,12 +38,7 @@ GALLERY = [ROOT / "docs" / "certificates" / f"{name}.json" for name in ORBITS]
 HALF_TURNS = [k * math.pi / 2 for k in (*range(-9, 10), 1000, 123456)]
 
 
-@pytest.fixture(autouse=True)
-def digits():
-    before = flint.ctx.prec, flint.ctx.cap
-    flint.ctx.prec, flint.ctx.cap = 250, 64
-    yield
-    flint.ctx.prec, flint.ctx.cap = before
+digits = arb_digits(250, cap=64)
 
 
 def decades(random, n, low, high):
