@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from arb_bounds import balls_of, misses, outside
 from arb_digits import arb_digits
 
 from liebody import scalars
@@ -79,19 +80,52 @@ EXACT = {
 WIDEST = {"arctan": 3e-15, "sincos": 3e-15}
 
 
-def misses(bounds, exact):
-    """Whether a number, known as a narrow ball, is surely not within (-lower, upper)."""
-    return bool(exact < arb(-bounds[0]) or exact > arb(bounds[1])) or not exact.is_finite()
+RANGES = {  # in which functions have bounds, and a little less than that
+    "exp": (-800, 692.5),
+    "log": (2.0**-999, 2.0**999),
+    "arctan": (-1e308, 1e308),
+    "sqrt": (0, MOST),
+    "sincos": (1 - 2.0**18, 2.0**18 - 1),
+    "square": (-1.3e154, 1.3e154),
+}
+
+
+def near_edges(name, random, n):
+    """Numbers in a range, nearer and nearer to the edges of ranges."""
+    edges = random.choice(EDGES[name], n)
+    away = random.choice([-1.0, 1.0], n) * 10.0 ** random.uniform(-17, -1, n)
+    return np.clip(edges + away * np.where(edges == 0, away**16, edges), *RANGES[name])
+
+
+def rows_and_values(plain, name, x, balls):
+    """Bounds (n results, 2) of a function at numbers, and Arb's values: of a sine the cosine, too."""
+    z = plain.combine(name, np.stack([-x, x], axis=-1)).reshape(-1, 2)
+    return z, [y for ball in balls for y in EXACT[name](ball)]
 
 
 def assert_contain(plain, name, x):
-    z = plain.combine(name, exactly(x)).reshape(len(x), -1, 2)
-    exact = [EXACT[name](arb(a)) for a in x.tolist()]
-    wrong = [a for a, row, values in zip(x, z, exact) if any(map(misses, row, values))]
-    assert wrong == []
+    z, exact = rows_and_values(plain, name, x, balls_of(x))
+    assert [(x[k * len(x) // len(z)], z[k]) for k in outside(z, exact)] == []
     # as narrow as a few last digits, for all numbers of a usual size
     size = np.maximum(np.abs(z).max(axis=-1), {"log": 1.0, "sincos": 1e-3}.get(name, 1e-290))
-    assert (z.sum(axis=-1) / size).max() < WIDEST.get(name, 2e-15)
+    digits = np.finfo(x.dtype).eps / np.finfo(float).eps
+    assert (z.sum(axis=-1) / size).max() < digits * WIDEST.get(name, 2e-15)
+
+
+def assert_contain_at_very_many_points(plain, name, points, random):
+    """Half of them near the edges of ranges."""
+    for first in range(0, points, 100_000):
+        count = min(100_000, points - first)
+        assert_contain(plain, name, points_of(plain, DRAWN[name](random, count // 2)))
+        x = points_of(plain, near_edges(name, random, count - count // 2))
+        z, exact = rows_and_values(plain, name, x, balls_of(x))
+        assert [(x[k * len(x) // len(z)], z[k]) for k in outside(z, exact)] == []
+
+
+def points_of(plain, x):
+    """Numbers of the type of a library: those of 80 bits have more digits."""
+    more = np.longdouble(2) ** -60 if plain.type is np.longdouble else 0
+    return np.asarray(x, plain.type) * plain.type(1 + more)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -107,15 +141,19 @@ def test_elementary_functions_contain_arbs_at_100000_points_and_at_the_edges(pla
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 def test_elementary_functions_contain_arbs_at_10000000_points(plain, name):
+    """In all functions together."""
     random = np.random.default_rng(6)
-    for _ in range(17):
-        assert_contain(plain, name, DRAWN[name](random, 100_000))
+    assert_contain_at_very_many_points(plain, name, 10_000_000 // len(EXACT), random)
 
 
 def test_operations_of_two_numbers_are_rounded_to_the_neighbours_of_the_exact_result(plain):
+    assert_numbers_are_rounded_to_neighbours(plain, 2000)
+
+
+def assert_numbers_are_rounded_to_neighbours(plain, count):
     random = np.random.default_rng(7)
-    x = decades(random, 2000, -20, 20)
-    y = decades(random, 2000, -20, 20)
+    x = decades(random, count, -20, 20)
+    y = decades(random, count, -20, 20)
     exact = {
         "add": operator.add,
         "sub": operator.sub,
@@ -129,9 +167,13 @@ def test_operations_of_two_numbers_are_rounded_to_the_neighbours_of_the_exact_re
 
 
 def test_operations_of_wide_intervals_contain_the_results_of_their_bounds_and_no_more(plain):
+    assert_wide_operations_contain_corners(plain, 4000)
+
+
+def assert_wide_operations_contain_corners(plain, count):
     """Of all signs: sums and products are as narrow as can be, quotients but for one more rounding."""
     random = np.random.default_rng(10)
-    ends = [np.sort(decades(random, 8000, -9, 9).reshape(-1, 2), axis=1) for _ in range(2)]
+    ends = [np.sort(decades(random, 2 * count, -9, 9).reshape(-1, 2), axis=1) for _ in range(2)]
     x, y = (np.stack([-low, high], axis=-1) for low, high in (e.T for e in ends))
     for name in ("add", "sub", "mul", "div"):
         operation = getattr(operator, {"div": "truediv"}.get(name, name))
@@ -143,6 +185,35 @@ def test_operations_of_wide_intervals_contain_the_results_of_their_bounds_and_no
             assert -minus <= low and high <= upper
             slack = 2 if name == "div" else 0
             assert low + minus <= slack * math.ulp(low) and upper - high <= slack * math.ulp(high)
+
+
+def test_products_of_matrices_contain_the_exact_ones_and_no_more(plain):
+    """Of numbers or intervals with intervals: as wide as the exact ones but for a rounding of each term."""
+    random = np.random.default_rng(13)
+    for _ in range(50):
+        Y = decades(random, 6, -3, 3).reshape(2, 3)
+        low, high = np.sort(decades(random, 24, -3, 3).reshape(2, 3, 4), axis=0)
+        a, b = np.sort(decades(random, 12, -3, 3).reshape(2, 2, 3), axis=0)
+        y = np.stack([-low, high], axis=-1)
+        exact = {
+            "numbers": (Y, Y, plain.multiplied(Y, y)),
+            "intervals": (a, b, plain.product(np.stack([-a, b], axis=-1), y)),
+        }
+        for first, last, z in exact.values():
+            for i, k in np.ndindex(2, 4):
+                corners = [
+                    [
+                        Fraction(p) * Fraction(q)
+                        for p in (first[i, j], last[i, j])
+                        for q in (low[j, k], high[j, k])
+                    ]
+                    for j in range(3)
+                ]
+                least, most = sum(map(min, corners)), sum(map(max, corners))
+                size = float(sum(max(map(abs, x)) for x in corners))
+                assert -z[i, k, 0] <= least and most <= z[i, k, 1]
+                assert least + Fraction(z[i, k, 0]) < 2.0**-49 * size
+                assert Fraction(z[i, k, 1]) - most < 2.0**-49 * size
 
 
 @pytest.mark.parametrize("name", ["sincos", "exp", "log", "arctan", "sqrt", "square"])

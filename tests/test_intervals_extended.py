@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from arb_bounds import ball_of as exact
+from arb_bounds import misses
 from arb_digits import arb_digits
 
 pytest.importorskip("flint", reason="Arb is what intervals are compared with")
@@ -37,17 +39,6 @@ def plain():
 digits = arb_digits(250)
 
 
-def exact(x):
-    """A number of 80 bits as a ball of Arb without a radius."""
-    number = native.exact_number(x)
-    return arb(flint.fmpq(number.numerator, number.denominator))
-
-
-def misses(bounds, value):
-    minus, upper = bounds
-    return bool(value < -exact(minus) or value > exact(upper))
-
-
 def with_more_digits(x):
     """Numbers of 64 digits next to doubles."""
     return np.asarray(x, np.longdouble) * (1 + np.longdouble(2) ** -60)
@@ -60,12 +51,18 @@ def as_intervals(x):
 @needs_80_bits
 @pytest.mark.parametrize("name", doubles.EXACT)
 def test_elementary_functions_contain_arbs_and_are_narrow(plain, name):
-    x = with_more_digits(doubles.DRAWN[name](np.random.default_rng(15), 3000))
-    z = plain.combine(name, as_intervals(x)).reshape(len(x), -1, 2)
-    values = [doubles.EXACT[name](exact(a)) for a in x]
-    assert not any(misses(row, y) for rows, ys in zip(z, values) for row, y in zip(rows, ys))
-    size = np.maximum(np.abs(z).max(axis=-1), {"log": 1.0, "sincos": 1e-3}.get(name, 1e-290))
-    assert (z.sum(axis=-1) / size).max() < FINER * doubles.WIDEST.get(name, 2e-15)
+    doubles.assert_contain(
+        plain, name, with_more_digits(doubles.DRAWN[name](np.random.default_rng(15), 3000))
+    )
+
+
+@needs_80_bits
+@pytest.mark.slow
+@pytest.mark.parametrize("name", doubles.EXACT)
+def test_elementary_functions_contain_arbs_at_10000000_points(plain, name):
+    """In all functions together."""
+    random = np.random.default_rng(19)
+    doubles.assert_contain_at_very_many_points(plain, name, 10_000_000 // len(doubles.EXACT), random)
 
 
 @needs_80_bits

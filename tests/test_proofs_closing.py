@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +23,7 @@ import flint
 from flint import arb, arb_mat
 
 import liebody_check
+from liebody_check.__main__ import main
 from liebody_check.closing import _signs
 from liebody_check.reading import Function
 
@@ -378,15 +381,20 @@ def test_a_ball_in_space_that_bounces():
     )  # the drag along the ground
 
 
-def test_a_driven_hammer_hits_a_wall_in_each_period():
-    """x'' + x'/5 + x = 2 cos 2t, and v becomes -0.6 v at the wall: volumes shrink by 0.36 exp(-T / 5)."""
+@pytest.fixture(scope="module")
+def hammering():
+    """x'' + x'/5 + x = 2 cos 2t, and v becomes -0.6 v at the wall."""
     hammer = lb.HybridSystem(
         R(1), lambda t, q, v, z, p: np.array([-q[0] - 0.2 * v[0] + 2 * cos(2 * t)]), name="hammer",
         update=lambda t, q, v, z, p, events: (q, where(events.wall > 0, -0.6 * v, v), z),
         guards=lambda t, q, v, z, p: {"wall": q[0] - 0.3}, directions={"wall": 1},
     )  # fmt: skip
-    orbit = periodic_orbit(hammer, [-2.865], [1.877], period=lambda p: np.pi, **STEPS)
-    proof = prove(orbit).check()
+    return prove(periodic_orbit(hammer, [-2.865], [1.877], period=lambda p: np.pi, **STEPS))
+
+
+def test_a_driven_hammer_hits_a_wall_in_each_period(hammering):
+    """Volumes shrink by 0.36 exp(-T / 5)."""
+    proof = hammering.check()
     assert [phase.event for phase in proof.claim.phases] == [("wall", 1), None]
     assert "In phase 2, y = (q[0], v[0], t) obeys dy/dt = f2(y) until t = T." in proof.theorem
     assert proof.period.overlaps(arb.pi()) and sum(proof.durations, arb(0)).overlaps(arb.pi())
@@ -443,6 +451,60 @@ def test_a_family_of_driven_orbits():
     wrong["drive"]["rate"] = (1.25).hex()
     with pytest.raises(liebody_check.Refused, match="not that of the drive"):
         liebody_check.check(wrong)
+
+
+# -- steps in C ---------------------------------------------------------------------------------------------
+
+
+def assert_the_same_in_c(certificate):
+    """Both programs of the checker accept a certificate with the same bounds, those in C hardly wider."""
+    proof, other = certificate.check("python"), liebody_check.check(certificate.data, steps="c")
+    assert (proof.by, other.by) == ("Python", "C")
+    assert (proof.stable, proof.least) == (other.stable, other.least)
+    pairs = [(proof.period, other.period), *zip(proof.durations, other.durations, strict=True)]
+    pairs += [pair for rows in zip(proof.nodes, other.nodes, strict=True) for pair in zip(*rows, strict=True)]
+    pairs += zip(proof.shift, other.shift, strict=True)
+    assert all(a.overlaps(b) and b.rad() < 2 * a.rad() + arb(2) ** -60 for a, b in pairs)
+    sizes = (sorted(float(abs(x).mid()) for x in y.multipliers) for y in (proof, other))
+    assert np.abs(np.subtract(*sizes)).max() < 1e-8
+    assert "bounds of the steps by its steps.c" in other.theorem
+    # the same theorem, up to the digits that bounds leave, and to its last line
+    words = ([re.sub(r"[-\d.e+]+", "", x) for x in y.theorem.splitlines()[:-1]] for y in (proof, other))
+    assert next(words) == next(words)
+    return other
+
+
+def test_a_quaternion_and_a_drive_close_in_c(turning):
+    """The period of the drive has all digits of pi, as in Python."""
+    other = assert_the_same_in_c(turning[1])
+    assert other.period.overlaps(2 * arb.pi()) and other.period.rad() < 1e-18
+
+
+def test_a_quaternion_that_changes_its_sign_closes_in_c(top, tmp_path, capsys):
+    assert top.data["format"].endswith("6") and top.data["rotations"] == [{"place": 0, "sign": -1}]
+    other = assert_the_same_in_c(top)
+    assert other.period.overlaps(2 * arb.pi()) and len(other.multipliers) == 5
+    copy = dataclasses.replace(top, _checked=[])
+    assert copy.theorem(steps="c") == other.theorem
+    copy.save(tmp_path / "top.json")
+    assert main(["--steps", "c", str(tmp_path / "top.json")]) == 0
+    said = capsys.readouterr().out
+    assert "its quaternion has changed its sign" in said and "its steps.c" in said
+    # nor is the other sign accepted
+    wrong = changed(top.data, ["rotations", 0, "sign"], 1)
+    with pytest.raises(liebody_check.Refused):
+        liebody_check.check(wrong, steps="c")
+
+
+def test_phases_under_a_drive_and_families_of_them_close_in_c(hammering):
+    assert_the_same_in_c(hammering)
+    orbit = periodic_orbit(duffing(), [0.0], [0.0], period=lambda p: 2 * np.pi / (3 * p.rate), **STEPS)
+    family = prove(orbit, parameters={"size": (0.99, 1.01)})
+    proof, other = family.check(), family.check("c")
+    assert other.by == "C" and proof.stable and other.stable
+    for one, two in zip(proof.parts, other.parts, strict=True):
+        assert one.period.overlaps(two.period) and one.least == two.least
+        assert all(b <= 2 * a for a, b in zip(one.reach, two.reach, strict=True))
 
 
 # -- what is refused ----------------------------------------------------------------------------------------
