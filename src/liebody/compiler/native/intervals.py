@@ -157,6 +157,23 @@ class IntervalLibrary:
         )
         return out, tube
 
+    def remainder(self, x: Array, time: Array, order: int, field: int = 0) -> Array:
+        """Bounds (n, 2) of the coefficients order + 1 of the motions from a box x (n, 2) in [0, time]."""
+        out = self._empty(len(x), 2)
+        numbers = self._numbers(x), order, self._numbers(time)
+        self._call("remainder_of_motion", field, self.constants, *numbers, out)
+        return out
+
+    def end(self, x: Array, time: Array, order: int, rest: Array, field: int = 0) -> Array:
+        """The end of `move` without derivatives, with the `remainder` that another library has bounded.
+
+        The remainder is so small that doubles suffice for it where numbers of 80 bits compute the rest.
+        """
+        out = self._empty(len(x), 2)
+        numbers = self._numbers(x), order, self._numbers(time), self._numbers(rest)
+        self._call("end_of_motion", field, self.constants, *numbers, out)
+        return out
+
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:
         """An operation of `OPERATIONS` on arrays of intervals, entry by entry; "sincos" adds an axis of 2."""
         x, y = np.broadcast_arrays(x, x if y is None else y)

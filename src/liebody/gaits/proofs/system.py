@@ -176,11 +176,18 @@ class StepEquations:
         derivatives: bool | Array = False,
         pieces: int = 0,
         order: int | None = None,
-        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
-        """`IntervalLibrary.move` with the field of a phase; default: with `self.order` and `self.library`."""
+        """`IntervalLibrary.move` with the field of a phase; default: with `self.order`."""
         field = self.equations.part(phase.field)
-        return (library or self.library).move(x, time, order or self.order, derivatives, pieces, field)
+        return self.library.move(x, time, order or self.order, derivatives, pieces, field)
+
+    def end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
+        """The end (N, 2) of a step from a state; in extended precision with the remainder in doubles."""
+        if library is self.library:
+            return self.move(phase, x, time)[0]
+        field = self.equations.part(phase.field)
+        rest = self.library.remainder(x, rounded_outward(time), self.order, field)
+        return library.end(x, time, self.order, rest, field)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         """dy/dt (N, 2) in a box of states."""
@@ -292,7 +299,7 @@ class StepEquations:
         """
         library = self.extended
         unit = float(np.finfo(library.type).eps)
-        end, _, _ = self.move(phase, exactly(x), exactly(step), library=library)
+        end = self.end(library, phase, exactly(x), exactly(step))
         rate, _ = self.evaluate(phase.field, exactly(x), library=library)
         size = np.abs(x).max() + 1.0
         allowed = FINE * unit * size + 1.5 * step * float(rate.sum(axis=-1).max())
@@ -334,7 +341,7 @@ class StepEquations:
     ) -> Array:
         """The equations of a step."""
         time = library.combine("mul", exactly(w), exactly(s))
-        end, _, _ = self.move(phase, exactly(x), time, library=library)
+        end = self.end(library, phase, exactly(x), time)
         return rounded_outward(library.combine("sub", end, exactly(following)))
 
     def _slopes(
