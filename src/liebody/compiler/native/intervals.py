@@ -35,7 +35,7 @@ REASONS = {
     5: "there is no memory",
 }
 OPERATIONS = ("add", "sub", "mul", "div", "sqrt", "exp", "log", "arctan", "arctan2", "sincos", "square")
-PROBES = ("sums", "differences", "quotients", "roots", "multiples", *["products"] * 4)
+PROBES = ("sums", "differences", "quotients", "roots", "multiples", *["products"] * 12)
 MOST_ORDER = LENGTH - 2
 
 
@@ -203,7 +203,7 @@ class IntervalLibrary:
         out = self._empty(len(x), len(PROBES), 2)
         self._call("probe", len(x), x, y, out)
         for k, name in enumerate(PROBES):
-            signs = k - PROBES.index("products")  # of both factors, as bits
+            signs = (k - PROBES.index("products")) % 4  # of both factors, as bits
             for a, b, (minus, upper) in zip(x, y, out[:, k], strict=True):
                 if not _is_tightest(name, a, b, signs, -minus, upper):
                     raise CompilerError(

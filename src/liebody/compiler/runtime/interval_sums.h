@@ -30,18 +30,12 @@ static inline void add_multiples(Interval x, const Interval *restrict y, Interva
 
 #if defined(__AVX__) && !defined(EXTENDED)
 #include <immintrin.h>
-typedef double Lanes __attribute__((vector_size(4 * sizeof(double))));
-typedef int64_t Places __attribute__((vector_size(4 * sizeof(double))));
+typedef __m256d Lanes;
 
 static inline Lanes all_lanes(double x) { return (Lanes){x, x, x, x}; }
-static inline Lanes larger_lanes(Lanes x, Lanes y) { return (Lanes)_mm256_max_pd(x, y); }
-static inline Lanes two_intervals(const Interval *x) {
-    Lanes both;
-    memcpy(&both, x, sizeof both);
-    return both;
-}
-/* (x+, x-) of each interval (x-, x+) */
-static inline Lanes exchanged(Lanes x) { return __builtin_shuffle(x, (Places){1, 0, 3, 2}); }
+static inline Lanes two_intervals(const Interval *x) { return _mm256_loadu_pd(&x->minus); }
+static inline Lanes larger_lanes(Lanes x, Lanes y) { return _mm256_max_pd(x, y); }
+static inline Lanes exchanged(Lanes x) { return _mm256_permute_pd(x, 5); } /* their bounds */
 
 /* The sum of x_j y_(-j) for j from 0 to n - 1.
 
@@ -52,12 +46,10 @@ static inline Interval convolved(const Interval *x, const Interval *y, int n) {
     Lanes sum = all_lanes(0.0);
     int j = 0;
     for (; j + 2 <= n; j += 2) {
-        Lanes X = two_intervals(x + j), Y = two_intervals(y - j - 1);
-        Y = __builtin_shuffle(Y, (Places){2, 3, 0, 1});
-        Lanes turned = exchanged(Y);
+        Lanes X = two_intervals(x + j), behind = two_intervals(y - j - 1);
+        Lanes Y = _mm256_permute2f128_pd(behind, behind, 1), turned = exchanged(Y);
         Lanes first = larger_lanes(X * turned, -X * Y), second = larger_lanes(X * Y, -X * turned);
-        sum += larger_lanes(__builtin_shuffle(first, second, (Places){0, 4, 2, 6}),
-                            __builtin_shuffle(first, second, (Places){1, 5, 3, 7}));
+        sum += larger_lanes(_mm256_unpacklo_pd(first, second), _mm256_unpackhi_pd(first, second));
     }
     Interval z = {sum[0] + sum[2], sum[1] + sum[3]};
     return j < n ? plus(z, times(x[j], y[-j])) : z;

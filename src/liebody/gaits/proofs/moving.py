@@ -120,15 +120,17 @@ class FamilyEquations(StepEquations):
         derivatives: bool | Array = False,
         pieces: int = 0,
         order: int | None = None,
-        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
         N = len(x)
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(
-            phase, self._extended(x), time, _seeds(derivatives, N), pieces, order, library
-        )
+        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces, order)
         return y[:-1], D[:-1], tube[:, :-1]
+
+    def end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
+        if library is self.library:
+            return self.move(phase, x, time)[0]
+        return super().end(library, phase, self._extended(x), time)[:-1]
 
     def _extended(self, x: Array) -> Array:
         return np.concatenate([x, self.parameter[None]])
