@@ -1,4 +1,4 @@
-"""Sums of products of intervals: exact bounds of whole numbers, and of others bounds that are rounded outwards.
+"""Sums of products of intervals: exact bounds of whole numbers; bounds of others are rounded outwards.
 
 The program under test is a function of C around the header, which is compiled for doubles in vectors, for
 doubles one by one, and for numbers of 80 bits.

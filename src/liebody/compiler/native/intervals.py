@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -103,13 +104,15 @@ class IntervalLibrary:
         return np.empty(shape, self.type)
 
     def evaluate(self, part: int, x: Array, derivatives: Array = None) -> tuple[Array, Array]:
-        """Values (m, 2) of a part at a box x (n, 2), and slopes (m, d, 2) along `derivatives` (n, d, 2)."""
-        seeds = np.zeros((len(x), 0, 2)) if derivatives is None else derivatives
-        d = seeds.shape[1]
-        numbers = self._numbers(np.concatenate([x[:, None], seeds], axis=1))
-        out = self._empty(len(self.tapes[part].outputs), 1 + d, 2)
-        self._call("evaluate", part, self.constants, numbers, d, out)
-        return out[:, 0], out[:, 1:]
+        """Values (..., m, 2) of a part at boxes x (..., n, 2), and slopes along `derivatives` (..., n, d, 2).
+
+        returns  values, slopes (..., m, d, 2)
+        """
+        numbers = self._with_seeds(x, derivatives)
+        many, each = numbers.shape[:-3], numbers.shape[-2]
+        out = self._empty(*many, len(self.tapes[part].outputs), each, 2)
+        self._call("evaluate", part, self.constants, math.prod(many), numbers, each - 1, out)
+        return out[..., 0, :], out[..., 1:, :]
 
     def move(
         self,
@@ -120,13 +123,13 @@ class IntervalLibrary:
         pieces: int = 0,
         field: int = 0,
     ) -> tuple[Array, Array, Array]:
-        """The end (n, 2) of the motions of a field, which is a part, from a box x (n, 2) after times (2,).
+        """Ends (..., n, 2) of the motions of a field, a part, from boxes x (..., n, 2) after times (..., 2).
 
-        Also their derivatives (n, n, 2) by the start, or those along given directions (n, d, 2) of it, and
-        boxes (pieces, n, 2) of the states in equal parts of [0, time].
+        Also their derivatives (..., n, n, 2) by the start, or those along given directions (..., n, d, 2) of
+        it, and boxes (..., pieces, n, 2) of the states in equal parts of [0, time].
         """
         out, tube = self.follow(x, time, order, derivatives, pieces, field=field)
-        return out[:, 0], out[:, 1:], tube[:, :, 0]
+        return out[..., 0, :], out[..., 1:, :], tube[..., 0, :]
 
     def follow(
         self,
@@ -138,41 +141,52 @@ class IntervalLibrary:
         part: int | None = None,
         field: int = 0,
     ) -> tuple[Array, Array]:
-        """As `move`: the end with its derivatives (n, 1 + d, 2), and bounds of a part along the motions.
+        """As `move`: ends with their derivatives (..., n, 1 + d, 2), and bounds of a part along the motions.
 
         The bounds hold for the results of a part, or for the states, and for their derivatives by the start,
-        in equal pieces of the time, (pieces, results, 1 + d, 2).
+        in equal pieces of the time, (..., pieces, results, 1 + d, 2).
         """
-        n = len(x)
+        n = x.shape[-2]
         seeds = exactly(np.eye(n)[:, : n * derivatives]) if isinstance(derivatives, bool) else derivatives
-        d = seeds.shape[1]
-        numbers = self._numbers(np.concatenate([x[:, None], seeds], axis=1))
-        out = self._empty(n, 1 + d, 2)
+        numbers = self._with_seeds(x, seeds)
+        many, each = numbers.shape[:-3], numbers.shape[-2]
+        out = self._empty(*numbers.shape)
         results = n if part is None else len(self.tapes[part].outputs)
-        tube = self._empty(pieces, results, 1 + d, 2)
+        tube = self._empty(*many, pieces, results, each, 2)
+        boxes = math.prod(many), numbers, each - 1
         observed = -1 if part is None else part
-        counts = pieces, observed
-        self._call(
-            "enclose", field, self.constants, numbers, d, order, self._numbers(time), *counts, out, tube
-        )
+        times = self._times(time, many)
+        self._call("enclose", field, self.constants, *boxes, order, times, pieces, observed, out, tube)
         return out, tube
 
     def remainder(self, x: Array, time: Array, order: int, field: int = 0) -> Array:
-        """Bounds (n, 2) of the coefficients order + 1 of the motions from a box x (n, 2) in [0, time]."""
-        out = self._empty(len(x), 2)
-        numbers = self._numbers(x), order, self._numbers(time)
-        self._call("remainder_of_motion", field, self.constants, *numbers, out)
+        """Bounds (..., n, 2) of the coefficients order + 1 of the motions from boxes x in [0, time]."""
+        out = self._empty(*x.shape)
+        many = x.shape[:-2]
+        numbers = math.prod(many), self._numbers(x), order, self._times(time, many)
+        self._call("remainders", field, self.constants, *numbers, out)
         return out
 
     def end(self, x: Array, time: Array, order: int, rest: Array, field: int = 0) -> Array:
-        """The end of `move` without derivatives, with the `remainder` that another library has bounded.
+        """The ends of `move` without derivatives, with the `remainder` that another library has bounded.
 
-        The remainder is so small that doubles suffice for it where numbers of 80 bits compute the rest.
+        The remainder is so small that doubles suffice for it where numbers of 80 bits compute the ends.
         """
-        out = self._empty(len(x), 2)
-        numbers = self._numbers(x), order, self._numbers(time), self._numbers(rest)
-        self._call("end_of_motion", field, self.constants, *numbers, out)
+        out = self._empty(*x.shape)
+        many = x.shape[:-2]
+        numbers = math.prod(many), self._numbers(x), order, self._times(time, many), self._numbers(rest)
+        self._call("ends_of_motions", field, self.constants, *numbers, out)
         return out
+
+    def _with_seeds(self, x: Array, seeds: Array) -> Array:
+        """Boxes with their directions, (..., n, 1 + d, 2); None: no directions."""
+        if seeds is None:
+            return self._numbers(x[..., None, :])
+        seeds = np.broadcast_to(seeds, (*x.shape[:-1], *seeds.shape[-2:]))
+        return self._numbers(np.concatenate([x[..., None, :], seeds], axis=-2))
+
+    def _times(self, time: Array, many: tuple[int, ...]) -> Array:
+        return self._numbers(np.broadcast_to(time, (*many, 2)))
 
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:
         """An operation of `OPERATIONS` on arrays of intervals, entry by entry; "sincos" adds an axis of 2."""

@@ -1,14 +1,14 @@
-/* Sums of products of intervals, on which nearly all the time of a proof is spent. Behind interval.h,
-   and behind the number of DIRECTIONS of derivatives.
+/* Sums of products of intervals, on which nearly all the time of a proof is spent. Behind
+   interval.h, and behind the number of DIRECTIONS of derivatives.
 
    A row is as many intervals as there are directions, or one more, so that their number is even.
-   Doubles are multiplied in vectors of four, which are two intervals, where the processor has such
-   vectors (AVX); others, and numbers of 80 bits, one by one. */
+   Doubles are multiplied in vectors of four, which are two intervals, where the processor has
+   such vectors (AVX); others, and numbers of 80 bits, one by one. */
 #define WIDTH (DIRECTIONS + DIRECTIONS % 2)
 typedef Interval Row[WIDTH];
 
-/* z_i + x y_i for i < d, where the sign of x is looked at once: of x >= 0 the bounds of a product are
-   those of multiples of the same bound of y. */
+/* z_i + x y_i for i < d, where the sign of x is looked at once: of x >= 0 the bounds of a
+   product are those of multiples of the same bound of y. */
 static inline void add_multiples(Interval x, const Interval *restrict y, Interval *restrict z,
                                  int d) {
     if (x.minus <= 0.0) {
@@ -39,9 +39,9 @@ static inline Lanes exchanged(Lanes x) { return _mm256_permute_pd(x, 5); } /* th
 
 /* The sum of x_j y_(-j) for j from 0 to n - 1.
 
-   Let X = (x-, x+) be an interval as it is kept, and X' = (x+, x-). Of the eight products of bounds in
-   `times`, X Y' and -X Y are those whose largest is the first bound, X Y and -X Y' those whose
-   largest is the second. Each vector has the terms j and j + 1. */
+   Let X = (x-, x+) be an interval as it is kept, and X' = (x+, x-). Of the eight products of
+   bounds in `times`, X Y' and -X Y are those whose largest is the first bound, X Y and -X Y'
+   those whose largest is the second. Each vector has the terms j and j + 1. */
 static inline Interval convolved(const Interval *x, const Interval *y, int n) {
     Lanes sum = all_lanes(0.0);
     int j = 0;
@@ -57,8 +57,8 @@ static inline Interval convolved(const Interval *x, const Interval *y, int n) {
 
 #define EACH_BLOCK _Pragma("GCC unroll 16") for (int i = 0; i < WIDTH / 2; i++)
 
-/* As `add_multiples`, for a whole row in vectors. With x- and x+ in all lanes, the bounds of x Y are the
-   largest of x- Y', -x- Y, x+ Y and -x+ Y'. */
+/* As `add_multiples`, for a whole row in vectors. With x- and x+ in all lanes, the bounds of x Y
+   are the largest of x- Y', -x- Y, x+ Y and -x+ Y'. */
 static inline __attribute__((always_inline)) void add_lanes(Interval x, const Interval *y,
                                                             Lanes *sum) {
     Lanes minus = all_lanes(x.minus), upper = all_lanes(x.upper);
@@ -103,8 +103,8 @@ static inline Interval convolved(const Interval *x, const Interval *y, int n) {
 #endif
 
 /* The sum of x_j Y_(-j) + y_(-j) X_j for j from 0 to n - 1, with d entries of the rows X and Y. */
-static inline void convolved_rows(Interval *sum, const Interval *x, const Row *X,
-                                  const Interval *y, const Row *Y, int n, int d) {
+static inline void convolved_rows(Interval *sum, const Interval *x, const Row *X, const Interval *y,
+                                  const Row *Y, int n, int d) {
     if (d == 0) return;
 #ifdef WHOLE_ROWS_IN_LANES
     if (d == WIDTH) {

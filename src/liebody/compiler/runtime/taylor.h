@@ -2,12 +2,12 @@
    interval_sums.h.
 
    A Number is a value with derivatives along `d` directions, an even number up to WIDTH, by the
-   rules of sums and products. A series has a Number for each power of time, up to LENGTH of them; its
-   values stand side by side, and so do the derivatives of each. Each function below computes the
-   coefficient k of a result from the coefficients up to k of its operands and those below k of
-   itself: the recurrences of Moore (1966), Griewank and Walther (2008), table 13.2. All is done in
-   intervals, so that coefficients at one state are those of all states in a box, and derivatives
-   too. */
+   rules of sums and products. A series has a Number for each power of time, up to LENGTH of
+   them; its values stand side by side, and so do the derivatives of each. Each function below
+   computes the coefficient k of a result from the coefficients up to k of its operands and those
+   below k of itself: the recurrences of Moore (1966), Griewank and Walther (2008), table 13.2.
+   All is done in intervals, so that coefficients at one state are those of all states in a box,
+   and derivatives too. */
 typedef struct {
     Interval v[1 + WIDTH];
 } Number;
@@ -76,7 +76,8 @@ static void products(Number *sum, const Series *a, const Series *b, int k, int f
     int n = last - first + 1, j = k - first;
     if (n <= 0) return;
     sum->v[0] = convolved(a->value + first, b->value + j, n);
-    convolved_rows(sum->v + 1, a->value + first, a->along + first, b->value + j, b->along + j, n, d);
+    convolved_rows(sum->v + 1, a->value + first, a->along + first, b->value + j, b->along + j, n,
+                   d);
 }
 
 /* The sum of j a_j b_(k - j) for j from 1 to `last`. */
