@@ -216,15 +216,19 @@ class IntervalLibrary:
         x, y = (self._numbers(numbers) for numbers in _pairs())
         out = self._empty(len(x), len(PROBES), 2)
         self._call("probe", len(x), x, y, out)
-        for k, name in enumerate(PROBES):
-            signs = (k - PROBES.index("products")) % 4  # of both factors, as bits
-            for a, b, (minus, upper) in zip(x, y, out[:, k], strict=True):
-                if not _is_tightest(name, a, b, signs, -minus, upper):
-                    raise CompilerError(
-                        f"code of {compiler.command[0]} does not round {name} upwards: of {a} and {b} it "
-                        f"makes [{-minus}, {upper}]. So nothing can be proved by it. GCC does on x86-64, "
-                        "without options in $CC that change floating-point arithmetic"
-                    )
+        lower, upper = -out[..., 0], out[..., 1]
+        least, most = _tightest(self.type)
+        right = (lower == least) & (upper == most)
+        # a lower bound of a root is a quotient by the upper one
+        k = PROBES.index("roots")
+        below = np.nextafter(least[:, k], lower.dtype.type(-np.inf))
+        right[:, k] |= (lower[:, k] == below) & (upper[:, k] == most[:, k])
+        for i, k in np.argwhere(~right):
+            raise CompilerError(
+                f"code of {compiler.command[0]} does not round {PROBES[k]} upwards: of {x[i]} and {y[i]} it "
+                f"makes [{lower[i, k]}, {upper[i, k]}]. So nothing can be proved by it. GCC does on x86-64, "
+                "without options in $CC that change floating-point arithmetic"
+            )
 
 
 @functools.cache
@@ -236,24 +240,47 @@ def _pairs() -> tuple[Array, Array]:
     return np.append(x, [1.0, -1.0, 3.0]), np.append(y, [2.0**-60, 2.0**-60, 7.0])
 
 
-def _is_tightest(name: str, x: Any, y: Any, signs: int, lower: Any, upper: Any) -> bool:
-    """Whether bounds are the numbers of their type next to an exact result; of roots, within two of them."""
-    a, b = exact_number(x), exact_number(y)
-    if name == "roots":
-        inside = 0 <= lower and exact_number(lower) ** 2 <= abs(a) <= exact_number(upper) ** 2
-        return inside and bool(upper <= np.nextafter(np.nextafter(lower, np.inf), np.inf))
-    if name == "products":  # of [|a|, 8 |a|] and [|b|, 8 |b|], with signs
-        size = abs(a * b) if signs in (0, 3) else -abs(a * b)
-        return _are_next(lower, upper, min(size, 64 * size), max(size, 64 * size))
-    exact = {"sums": a + b, "differences": a - b, "quotients": a / b, "multiples": a * b}[name]
-    return _are_next(lower, upper, exact, exact)
+@functools.cache
+def _tightest(kind: Any) -> tuple[Array, Array]:
+    """The tightest lower and upper bounds (pairs, probes) of the results, as numbers of a type."""
+    rows = []
+    for x, y in zip(*_pairs(), strict=True):
+        a, b = exact_number(x), exact_number(y)
+        exact = {"sums": a + b, "differences": a - b, "quotients": a / b, "multiples": a * b}
+        row = []
+        for k, name in enumerate(PROBES):
+            if name == "roots":
+                row.append(_around_root(abs(a), kind))
+            elif name == "products":  # of [|a|, 8 |a|] and [|b|, 8 |b|], with signs
+                signs = (k - PROBES.index("products")) % 4  # of both factors, as bits
+                size = abs(a * b) if signs in (0, 3) else -abs(a * b)
+                row.append((_below(min(size, 64 * size), kind), -_below(-max(size, 64 * size), kind)))
+            else:
+                row.append((_below(exact[name], kind), -_below(-exact[name], kind)))
+        rows.append(row)
+    bounds = np.array(rows, kind)
+    return bounds[..., 0], bounds[..., 1]
 
 
-def _are_next(lower: Any, upper: Any, least: Fraction, most: Fraction) -> bool:
-    """Whether the bounds are the largest number up to `least` and the smallest one from `most` on."""
-    return exact_number(lower) <= least < exact_number(np.nextafter(lower, np.inf)) and exact_number(
-        np.nextafter(upper, -np.inf)
-    ) < most <= exact_number(upper)
+def _below(exact: Fraction, kind: Any) -> Any:
+    """The largest number of a type up to an exact one."""
+    x = kind(float(exact))
+    x = x + kind(float(exact - exact_number(x)))
+    while exact_number(x) > exact:
+        x = np.nextafter(x, kind(-np.inf))
+    while exact_number(np.nextafter(x, kind(np.inf))) <= exact:
+        x = np.nextafter(x, kind(np.inf))
+    return x
+
+
+def _around_root(exact: Fraction, kind: Any) -> tuple[Any, Any]:
+    """The numbers of a type next to the root of an exact one."""
+    x = np.sqrt(kind(float(exact)))
+    while exact_number(x) ** 2 > exact:
+        x = np.nextafter(x, kind(-np.inf))
+    while exact_number(np.nextafter(x, kind(np.inf))) ** 2 <= exact:
+        x = np.nextafter(x, kind(np.inf))
+    return x, x if exact_number(x) ** 2 == exact else np.nextafter(x, kind(np.inf))
 
 
 def exact_number(x: Any) -> Fraction:
