@@ -11,7 +11,10 @@ import resource
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import wait
 
-FUNCTION = re.compile(r"^(?!typedef)[a-z][\w *]*?(\w+)\([^;{}]*\) \{", re.MULTILINE)
+FUNCTION = re.compile(
+    r"^(?!typedef)[a-z][\w *]*?(?:__attribute__\(\(\w+\)\) [\w *]*?)?(?!__attribute__)(\w+)\([^;{}]*\) \{",
+    re.MULTILINE,
+)
 LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-f.]+p[+-]?\d+|\d+\.\d+)")
 WHOLE = re.compile(r"(?<![\w.+-])\d+(?![\w.])")
 MEMORY = 8 << 30  # bytes that one mutant may take

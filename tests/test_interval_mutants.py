@@ -1,7 +1,7 @@
-"""Each constant, sign, operation and direction of rounding in interval.h is tested.
+"""Each constant, sign, operation and direction of rounding in the headers of interval arithmetic is tested.
 
-A mutant is a header with one of them changed. Tests of test_intervals.py are called with libraries that are
-compiled from it, in a process of its own, because a mutant may run for ever or crash. What no test finds is a
+A mutant is a header with one of them changed. Tests of intervals are called with libraries that are compiled
+from it, in a process of its own, because a mutant may run for ever or crash. What no test finds is a
 survivor: a gap of the tests, or a change that leaves all bounds proved. `HARMLESS` says of which lines.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("flint", reason="Arb is what intervals are compared with")
+import test_interval_sums as sums
 import test_intervals as tests
 import test_intervals_extended as extended
 
@@ -28,6 +29,9 @@ SWAPS = {
     ".minus": ".upper",
     ".upper": ".minus",
     "larger(": "smaller(",
+    "larger_lanes(": "_mm256_min_pd(",
+    "minus *": "upper *",
+    "upper *": "minus *",
     "smaller(": "larger(",
     "plus(": "less(",
     "less(": "plus(",
@@ -39,9 +43,23 @@ SWAPS = {
     "opposite(": "(",
     "(-": "(",
     "{-": "{",
+    "-minus ": "minus ",
+    "-upper ": "upper ",
+    "-X ": "X ",
 }
-STARTS = {"interval.h": "/* -- arithmetic", "interval_arrays.h": "/* A number times"}
+STARTS = {
+    "interval.h": "/* -- arithmetic",
+    "interval_arrays.h": "/* A number times",
+    "interval_sums.h": "#define WIDTH",
+}
 SECONDS = 120  # of the processor, for one mutant: the text as it is takes ten
+
+
+def look_at_sums(text: str) -> None:
+    """Sums of products in vectors and one by one."""
+    for kind in ("vectors", "one by one"):
+        for directions in (0, 1, 6):
+            sums.check(kind, directions, text)
 
 
 def look() -> None:
@@ -91,6 +109,7 @@ def look_at_80_bits(plain: IntervalLibrary) -> None:
 
 # survivors, by column, function, change and line: why bounds are still proved, or why no test can tell
 HARMLESS = {
+    "the last case holds for every x": [r"\.upper -> \.minus: \} else if \(x\.upper <= 0\.0\)"],
     "any integer n will do that leaves a small rest": [r": (0x1\.\S+|0\.5) -> \S+: Scalar n = floor"],
     "from where on an angle is not reduced; products are exact well beyond": [r": (0x1p19|0x1p18) -> "],
     "rests are smaller, by the choice of n": [r": (1\.0 -> 1\.25|0\.5 -> \S+): if \(!\(magnitude\(r\) < "],
@@ -121,11 +140,15 @@ def look_at_mutant(header: str, text: str) -> None:
     source = native.interval_source
     native.interval_source = lambda *a: source(*a).replace(runtime(header), text)
     native.FLAGS = ["-O0" if flag == "-O2" else flag for flag in native.FLAGS]
+    sums.FLAGS = native.FLAGS
     tests.flint.ctx.prec = 250
     if header == "interval.h":
         tests.test_constants_of_the_reductions_enclose_what_they_stand_for(text)
     try:
-        look()
+        if header == "interval_sums.h":
+            look_at_sums(text)
+        else:
+            look()
     except CompilerError as error:
         if "stopped with exit status" in str(error):
             raise mutants.NoProgram from error
@@ -153,12 +176,13 @@ def test_the_headers_as_they_are_pass_in_a_child(header):
     assert outcomes(header, [("as it is", runtime(header))]) == [("as it is", "survivor")]
 
 
-def test_a_few_changed_headers_are_found():
-    """One in sixty."""
-    every = [x for x in changes("interval.h") if not is_harmless(x[0])]
-    assert len(every) > 250
+@pytest.mark.parametrize(("header", "least"), [("interval.h", 250), ("interval_sums.h", 90)])
+def test_a_few_changed_headers_are_found(header, least):
+    """Six of each."""
+    every = [x for x in changes(header) if not is_harmless(x[0])]
+    assert len(every) > least
     some = every[:: len(every) // 5]
-    assert [x for x in outcomes("interval.h", some) if x[1] == "survivor"] == []
+    assert [x for x in outcomes(header, some) if x[1] == "survivor"] == []
 
 
 @pytest.mark.slow
