@@ -94,7 +94,8 @@ def near_edges(name, random, n):
     """Numbers in a range, nearer and nearer to the edges of ranges."""
     edges = random.choice(EDGES[name], n)
     away = random.choice([-1.0, 1.0], n) * 10.0 ** random.uniform(-17, -1, n)
-    return np.clip(edges + away * np.where(edges == 0, away**16, edges), *RANGES[name])
+    with np.errstate(over="ignore"):
+        return np.clip(edges + away * np.where(edges == 0, away**16, edges), *RANGES[name])
 
 
 def rows_and_values(plain, name, x, balls):
