@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import wait
 
 FUNCTION = re.compile(
-    r"^(?!typedef)[a-z][\w *]*?(?:__attribute__\(\(\w+\)\) [\w *]*?)?(?!__attribute__)(\w+)\([^;{}]*\) \{",
+    r"^(?!typedef)[A-Za-z][\w *]*?(?:__attribute__\(\(\w+\)\) [\w *]*?)?(?!__attribute__)(\w+)\([^;{}]*\) \{",
     re.MULTILINE,
 )
 LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-f.]+p[+-]?\d+|\d+\.\d+)")
