@@ -111,6 +111,9 @@ def look_at_80_bits(plain: IntervalLibrary) -> None:
 HARMLESS = {
     "the factor beside it is zero": [r"probe_apart: 0\.0 -> 1\.0: Interval [ab]\[2\]"],
     "the last case holds for every x": [r"\.upper -> \.minus: \} else if \(x\.upper <= 0\.0\)"],
+    "n L3 < 2e-18 is less than what is rounded beside it in doubles": [
+        r":18: exponential_at: less\( -> plus\("
+    ],
     "any integer n will do that leaves a small rest": [r": (0x1\.\S+|0\.5) -> \S+: Scalar n = floor"],
     "from where on an angle is not reduced; products are exact well beyond": [r": (0x1p19|0x1p18) -> "],
     "rests are smaller, by the choice of n": [r": (1\.0 -> 1\.25|0\.5 -> \S+): if \(!\(magnitude\(r\) < "],
@@ -180,6 +183,8 @@ def test_the_headers_as_they_are_pass_in_a_child(header):
 @pytest.mark.parametrize(("header", "least"), [("interval.h", 250), ("interval_sums.h", 90)])
 def test_a_few_changed_headers_are_found(header, least):
     """Six of each."""
+    if header == "interval_sums.h" and not sums.ON_X86:
+        pytest.skip("the vectors of this header are not compiled here")
     every = [x for x in changes(header) if not is_harmless(x[0])]
     assert len(every) > least
     some = every[:: len(every) // 5]
