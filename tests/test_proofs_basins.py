@@ -63,7 +63,7 @@ def test_a_basin_of_a_smooth_orbit_is_a_set_on_its_section():
     basin = prove_basin(orbit)
     assert np.array_equal(basin.axes != 0, [[True], [False]]) and np.array_equal(basin.normal, [0, 1])
     assert basin.radius > 1e-2 and basin.contraction < 0.05
-    assert "starts at a state x with v[0] = fl(" in basin.theorem(steps="c")
+    assert "starts at a state x = c + V a + s n with v[0] = fl(" in basin.theorem(steps="c")
     # files of the format before sections do not say what the section is
     old = as_before(basin.data)
     assert float(liebody_check.check(old, steps="c").contraction) < 0.05

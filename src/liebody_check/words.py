@@ -204,16 +204,16 @@ def theorem_of_basin(proof: Any) -> str:
     size = _exact(proof.claim.size)
     if proof.claim.normal is None:
         named = "V the matrix of axes"
-        starts = f"with |V^-1 (x - c)| <= {size}"
+        state, within = "x", f"|V^-1 (x - c)| <= {size}"
         inverse = "V^-1"
     else:
         named = "V the matrix of axes and n the normal"
-        starts = f"x = c + V a + s n, with |a| <= {size} and |s| <= {_exact(proof.claim.thickness)}"
+        state, within = "x = c + V a + s n", f"|a| <= {size} and |s| <= {_exact(proof.claim.thickness)}"
         inverse = "L"
     lines = [
         *_lines_of(proof.orbit),
         f"Let c be the first node, {named} of the certificate, and |.| the Euclidean length.",
-        f"Every motion converges to this orbit that starts at a state x{which}, {starts}.",
+        f"Every motion converges to this orbit that starts at a state {state}{which}, with {within}.",
         f"With each return x comes nearer to the orbit's start x*: |{inverse} (x - x*)| shrinks to "
         f"{_up(_fraction(proof.contraction), 3)} of itself, or less"
         f"{', where a = L (x - c)' if proof.claim.normal is not None else ''}.",
