@@ -5,8 +5,9 @@ A graph becomes a tape, C over intervals, and a value between two bounds. Arb co
 Of orbits of the gallery and of the page of gaits all phases are compared, as `prove` traces them, with their
 guards and jumps.
 
-The slow tests took an hour on shared cores (Intel Xeon), for 14 million states of robots and small systems, 423 728
-of puma560, 204 394 of the space robot, 6.9 million of fields of orbits, and 2.4 million of their guards and jumps.
+The slow tests took an hour on shared cores (Intel Xeon), for 14 million states of robots and small systems,
+423 728 of puma560, 204 394 of the space robot, 6.9 million of fields of orbits, 2.4 million of their guards
+and jumps.
 """
 
 from __future__ import annotations
