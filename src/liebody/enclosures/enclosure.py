@@ -166,8 +166,12 @@ def enclose(
         motion, ties = motion_of_closed_tree(system, q0, v0, tau, given, rounding)
     else:
         motion = motion_of(system, q0, tau, joints, given, rounding)
-    box = np.array([(-low, high) for low, high in map(outward, motion.start(q0, v0))])
-    start = Stepping(motion.library, order).from_box(box) if ties is None else ties.set_of(box)
+    bounds = motion.start(q0, v0)
+    box = np.array([(-low, high) for low, high in map(outward, bounds)])
+    if ties is None:
+        start = Stepping(motion.library, order).from_box(box)
+    else:
+        start = ties.set_of(box, [low == high for low, high in bounds])
     first = box if ties is None else start.box(motion.library)
     tied = None if ties is None else ties.tied
     steps, ends, boxes = tube(motion, start, first, t_end, order, PIECES, tied)
