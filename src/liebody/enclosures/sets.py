@@ -199,7 +199,8 @@ def tube(
 ) -> tuple[Any, ...]:
     """Steps, boxes at their ends (m + 1, N, 2), and boxes on the way (m, N, 2), from a set in a box (N, 2).
 
-    tied  a set with all those states of a set that motions can have; None: the set itself
+    tied  leaves out states of a set after a step that no motion can have; where it returns None, and without
+          it, all states stay
     """
     stepping = Stepping(motion.library, order)
     library = motion.library
@@ -253,7 +254,7 @@ def _is_short(library: IntervalLibrary, start: MotionSet, passage: Passage, h: f
 
 
 def _at_time(state: MotionSet, t: float) -> MotionSet:
-    """The set with the time, its last state, as it is."""
+    """The set with the exact time t, which all motions have, as its last state."""
     c = state.c.copy()
     A = state.A.copy()
     c[-1] = t
