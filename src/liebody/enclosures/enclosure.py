@@ -148,7 +148,7 @@ def enclose(
 
     Raises EnclosureError if the tube cannot be continued; the message has the time and what may help. Raises
     ModelError for systems that are not covered, GraphError for operations without a rule, and
-    ConfigurationError for quaternions whose norm is not one, or a closed tree whose start is off its closures.
+    ConfigurationError for quaternions whose norm is not one, and starts off the closures of a closed tree.
 
         tube = lb.enclose(lb.models.double_pendulum(), [(1.0, 1.001), 0.0], [0.0, 0.0], 1.0)
         tube.boxes, tube.at(0.5)
