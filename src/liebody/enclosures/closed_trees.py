@@ -57,8 +57,8 @@ class Ties:
     with derivatives at all points of a box. Each e in the box with G(x, z) = 0 lies in K(e). Where K maps the
     box of e into its interior, each x has exactly one e there, and so one z (Krawczyk 1969).
 
-    The starts are defined by this one z. After a step there is a box of e that contains those of all motions,
-    and K of this box contains them, too; no other solution can be taken for theirs.
+    The starts are defined by this one z. After a step, a box is known that contains the e of all motions, so
+    K of this box contains them, too. Existence and uniqueness are not needed there.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class Ties:
         try:
             z = self._determined(moved.c, np.arange(len(self.names)))
             tied = self._narrowed(self._near(moved, z), moved)
+            if tied is not None:
+                self._check_rows_left_out(tied)
         except (NotProved, np.linalg.LinAlgError):
             return None
-        if tied is not None:
-            self._check_rows_left_out(tied)
         return tied
 
     def _near(self, state: Moved, z: Array) -> _NearSolution:
