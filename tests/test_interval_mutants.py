@@ -1,4 +1,4 @@
-"""Each constant, sign, operation and direction of rounding in interval.h is tested.
+"""Each constant, sign, operation and direction of rounding in interval.h and interval_sums.h is tested.
 
 A mutant is a header with one of them changed. Tests of test_intervals.py are called with libraries that are
 compiled from it, in a process of its own, because a mutant may run for ever or crash. What no test finds is a
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("flint", reason="Arb is what intervals are compared with")
+import test_interval_sums as sums
 import test_intervals as tests
 
 from liebody.compiler.native import intervals as native
@@ -24,6 +25,9 @@ SWAPS = {
     ".minus": ".upper",
     ".upper": ".minus",
     "larger(": "smaller(",
+    "larger_lanes(": "_mm256_min_pd(",
+    "minus *": "upper *",
+    "upper *": "minus *",
     "smaller(": "larger(",
     "plus(": "less(",
     "less(": "plus(",
@@ -35,6 +39,9 @@ SWAPS = {
     "opposite(": "(",
     "(-": "(",
     "{-": "{",
+    "-minus ": "minus ",
+    "-upper ": "upper ",
+    "-X ": "X ",
 }
 LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-f.]+p[+-]?\d+|\d+\.\d+)")
 TIMEOUT = 240  # seconds of one mutant
@@ -79,10 +86,11 @@ def mutants(text: str, start: str, swaps: dict[str, str] = SWAPS) -> Iterator[tu
                 yield changed(match.start(), match[0], new)
 
 
-def look_at_arithmetic() -> None:
+def look_at_arithmetic(text: str) -> None:
     """Tests of operations and elementary functions, the cheap ones first."""
-    plain = tests.library(lambda y: y, 1)
     tests.flint.ctx.prec = 200
+    tests.test_constants_of_the_reductions_enclose_what_they_stand_for(text)
+    plain = tests.library(lambda y: y, 1)
     random = np.random.default_rng(5)
     for name in tests.EXACT:
         tests.assert_contain(plain, name, tests.DRAWN[name](random, 1000))
@@ -115,10 +123,18 @@ def look_at_steps() -> None:
     tests.test_steps_contain_those_of_arb_with_their_derivatives()
 
 
-LOOKS = {"interval.h": look_at_arithmetic}
-STARTS = {"interval.h": "/* -- arithmetic"}
+def look_at_sums(text: str) -> None:
+    """Sums of products in vectors and one by one."""
+    for kind in ("vectors", "one by one"):
+        for directions in (0, 1, 6):
+            sums.check(kind, directions, text)
+
+
+LOOKS = {"interval.h": look_at_arithmetic, "interval_sums.h": look_at_sums}
+STARTS = {"interval.h": "/* -- arithmetic", "interval_sums.h": "#define WIDTH"}
 # survivors, by the change and its line: why bounds are still proved, or why no test can tell
 HARMLESS = {
+    r"\.upper -> \.minus: \} else if \(x\.upper <= 0\.0\)": "the last case holds for every x",
     r":(26|49): .*Scalar n = floor": "any integer n will do that leaves a small rest",
     r"(0x1p19|0x1p18) -> ": "from where on an angle is not reduced; products are exact well beyond",
     r":26: (1\.0 -> 1\.25|0\.5 -> ).*magnitude\(r\) < ": "rests are smaller, by the choice of n",
@@ -147,10 +163,8 @@ def _in_child(header: str, text: str) -> None:
     original = runtime(header)
     native.interval_source = lambda *a: source(*a).replace(original, text)
     native.FLAGS = ["-O0" if flag == "-O2" else flag for flag in native.FLAGS]
-    if header == "interval.h":
-        tests.flint.ctx.prec = 200
-        tests.test_constants_of_the_reductions_enclose_what_they_stand_for(text)
-    LOOKS[header]()
+    sums.FLAGS = native.FLAGS
+    LOOKS[header](text)
 
 
 def is_found(header: str, text: str) -> bool:
@@ -172,11 +186,12 @@ def test_the_headers_as_they_are_pass_in_a_child():
 
 
 def test_a_few_changed_headers_are_found():
-    """One in sixty."""
-    every = [x for x in mutants(runtime("interval.h"), STARTS["interval.h"]) if not is_harmless(x[0])]
-    assert len(every) > 250
-    for what, text in every[:: len(every) // 5]:
-        assert is_found("interval.h", text), what
+    """Six of each header."""
+    for header, least in (("interval.h", 250), ("interval_sums.h", 90)):
+        every = [x for x in mutants(runtime(header), STARTS[header]) if not is_harmless(x[0])]
+        assert len(every) > least
+        for what, text in every[:: len(every) // 5]:
+            assert is_found(header, text), what
 
 
 @pytest.mark.slow

@@ -338,6 +338,32 @@ def test_the_probe_finds_one_operation_that_rounds_down(monkeypatch, right, wron
         library(lambda y: y, 1)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"X * Y, -X * turned": "-(-X * Y), -X * turned", "sum = plus(sum, times": "sum = less(sum, times"},
+        {
+            "-minus * Y, upper * Y": "-(minus * Y), upper * Y",
+            "larger(lower * y[i].minus, x": "larger(-(-lower * y[i].minus), x",
+        },
+    ],
+)
+def test_the_probe_finds_sums_of_products_that_round_down(monkeypatch, changes):
+    """In vectors, or one by one where the processor has none."""
+    text = native.interval_source
+
+    def changed(*a):
+        source = text(*a)
+        for right, wrong in changes.items():
+            assert right in source
+            source = source.replace(right, wrong)
+        return source
+
+    monkeypatch.setattr(native, "interval_source", changed)
+    with pytest.raises(CompilerError, match="does not round products upwards"):
+        library(lambda y: y, 1)
+
+
 def test_without_a_compiler_nothing_is_proved(monkeypatch):
     monkeypatch.setattr(build, "find_compiler", lambda: None)
     with pytest.raises(CompilerError, match="NumPy cannot round upwards"):
@@ -478,6 +504,32 @@ def test_long_steps_of_low_order_are_refused_or_contain_the_motion(sign):
         for derivatives in (False, True):
             with pytest.raises(NotProved):
                 arithmetic.move(exactly([y0]), exactly(part / abs(y0)), 4, derivatives)
+
+
+def test_many_boxes_in_one_call_have_the_bounds_of_each():
+    """Of functions, of motions with their derivatives and tubes, and of ends by a remainder."""
+    arithmetic = library(all_operations, 2)
+    random = np.random.default_rng(6)
+    y = random.uniform(-0.5, 0.5, (2, 3, 2))
+    boxes = np.stack([1e-6 - y, y + 1e-6], axis=-1)
+    times = exactly(random.uniform(0.005, 0.02, (2, 3)))
+    seeds = exactly(random.normal(size=(2, 3, 2, 1)))
+    values, slopes = arithmetic.evaluate(0, boxes, seeds)
+    moved = arithmetic.move(boxes, times, 12, True, pieces=2)
+    along = arithmetic.move(boxes, times, 12, seeds)
+    rest = arithmetic.remainder(boxes, times, 12)
+    ends = arithmetic.end(boxes, times, 12, rest)
+    for k in np.ndindex(2, 3):
+        one = arithmetic.evaluate(0, boxes[k], seeds[k])
+        assert np.array_equal(values[k], one[0]) and np.array_equal(slopes[k], one[1])
+        for every, single in zip(moved, arithmetic.move(boxes[k], times[k], 12, True, pieces=2)):
+            assert np.array_equal(every[k], single)
+        assert np.array_equal(along[1][k], arithmetic.move(boxes[k], times[k], 12, seeds[k])[1])
+        assert np.array_equal(ends[k], arithmetic.move(boxes[k], times[k], 12)[0])
+    assert arithmetic.evaluate(0, boxes[:0])[0].shape == (0, 3, 2, 2)
+    times[1, 2] = exactly(50.0)
+    with pytest.raises(NotProved):
+        arithmetic.move(boxes, times, 12)
 
 
 def test_constants_are_enclosed_by_the_nearest_doubles():

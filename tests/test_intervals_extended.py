@@ -127,6 +127,11 @@ def test_ends_of_stiff_steps_contain_30_digits_and_are_a_thousand_times_as_narro
         end, _, _ = fine.move(exactly([x0, v0]), exactly(time), 24)
         rounded, _, _ = coarse.move(exactly([x0, v0]), exactly(time), 24)
         assert end.dtype == np.longdouble and not any(map(misses, end, values))
+        # the remainder is known well enough in doubles
+        rest = coarse.remainder(exactly([x0, v0]), exactly(time), 24)
+        by_parts = fine.end(exactly([x0, v0]), exactly(time), 24, rest)
+        assert by_parts.dtype == np.longdouble and not any(map(misses, by_parts, values))
+        assert (by_parts.sum(axis=-1) <= 1.01 * end.sum(axis=-1)).all()
         assert not any(map(misses, rounded, values)) and not any(map(misses, rounded_outward(end), values))
         # doubles lose six digits of the velocity: 2^-53 100 k t
         assert rounded.sum(axis=-1).max() > 5e-11

@@ -613,7 +613,7 @@ def test_a_condition_that_changes_on_the_way_needs_an_event():
 @pytest.mark.slow
 @pytest.mark.skipif(not has_extended_precision(), reason="doubles know the ends of its steps too badly")
 def test_the_hopper_of_the_gaits_page_is_proved(tmp_path):
-    """112 s of processor time on two shared cores (Intel Xeon, GCC 12)."""
+    """52 s of processor time on two shared cores (Intel Xeon, GCC 12)."""
     from liebody.contact import Contact
     from liebody.hybrid import Apex, Fall, controller_2, robot_system
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -35,7 +36,7 @@ REASONS = {
     5: "there is no memory",
 }
 OPERATIONS = ("add", "sub", "mul", "div", "sqrt", "exp", "log", "arctan", "arctan2", "sincos", "square")
-PROBES = ("sums", "differences", "quotients", "roots", "multiples", *["products"] * 4)
+PROBES = ("sums", "differences", "quotients", "roots", "multiples", *["products"] * 12)
 MOST_ORDER = LENGTH - 2
 
 
@@ -103,13 +104,15 @@ class IntervalLibrary:
         return np.empty(shape, self.type)
 
     def evaluate(self, part: int, x: Array, derivatives: Array = None) -> tuple[Array, Array]:
-        """Values (m, 2) of a part at a box x (n, 2), and slopes (m, d, 2) along `derivatives` (n, d, 2)."""
-        seeds = np.zeros((len(x), 0, 2)) if derivatives is None else derivatives
-        d = seeds.shape[1]
-        numbers = self._numbers(np.concatenate([x[:, None], seeds], axis=1))
-        out = self._empty(len(self.tapes[part].outputs), 1 + d, 2)
-        self._call("evaluate", part, self.constants, numbers, d, out)
-        return out[:, 0], out[:, 1:]
+        """Values (..., m, 2) of a part at boxes x (..., n, 2), and slopes along `derivatives` (..., n, d, 2).
+
+        returns  values, slopes (..., m, d, 2)
+        """
+        numbers = self._with_seeds(x, derivatives)
+        many, each = numbers.shape[:-3], numbers.shape[-2]
+        out = self._empty(*many, len(self.tapes[part].outputs), each, 2)
+        self._call("evaluate", part, self.constants, math.prod(many), numbers, each - 1, out)
+        return out[..., 0, :], out[..., 1:, :]
 
     def move(
         self,
@@ -120,13 +123,13 @@ class IntervalLibrary:
         pieces: int = 0,
         field: int = 0,
     ) -> tuple[Array, Array, Array]:
-        """The end (n, 2) of the motions of a field, which is a part, from a box x (n, 2) after times (2,).
+        """Ends (..., n, 2) of the motions of a field, a part, from boxes x (..., n, 2) after times (..., 2).
 
-        Also their derivatives (n, n, 2) by the start, or those along given directions (n, d, 2) of it, and
-        boxes (pieces, n, 2) of the states in equal parts of [0, time].
+        Also their derivatives (..., n, n, 2) by the start, or those along given directions (..., n, d, 2) of
+        it, and boxes (..., pieces, n, 2) of the states in equal parts of [0, time].
         """
         out, tube = self.follow(x, time, order, derivatives, pieces, field=field)
-        return out[:, 0], out[:, 1:], tube[:, :, 0]
+        return out[..., 0, :], out[..., 1:, :], tube[..., 0, :]
 
     def follow(
         self,
@@ -138,24 +141,52 @@ class IntervalLibrary:
         part: int | None = None,
         field: int = 0,
     ) -> tuple[Array, Array]:
-        """As `move`: the end with its derivatives (n, 1 + d, 2), and bounds of a part along the motions.
+        """As `move`: ends with their derivatives (..., n, 1 + d, 2), and bounds of a part along the motions.
 
         The bounds hold for the results of a part, or for the states, and for their derivatives by the start,
-        in equal pieces of the time, (pieces, results, 1 + d, 2).
+        in equal pieces of the time, (..., pieces, results, 1 + d, 2).
         """
-        n = len(x)
+        n = x.shape[-2]
         seeds = exactly(np.eye(n)[:, : n * derivatives]) if isinstance(derivatives, bool) else derivatives
-        d = seeds.shape[1]
-        numbers = self._numbers(np.concatenate([x[:, None], seeds], axis=1))
-        out = self._empty(n, 1 + d, 2)
+        numbers = self._with_seeds(x, seeds)
+        many, each = numbers.shape[:-3], numbers.shape[-2]
+        out = self._empty(*numbers.shape)
         results = n if part is None else len(self.tapes[part].outputs)
-        tube = self._empty(pieces, results, 1 + d, 2)
+        tube = self._empty(*many, pieces, results, each, 2)
+        boxes = math.prod(many), numbers, each - 1
         observed = -1 if part is None else part
-        counts = pieces, observed
-        self._call(
-            "enclose", field, self.constants, numbers, d, order, self._numbers(time), *counts, out, tube
-        )
+        times = self._times(time, many)
+        self._call("enclose", field, self.constants, *boxes, order, times, pieces, observed, out, tube)
         return out, tube
+
+    def remainder(self, x: Array, time: Array, order: int, field: int = 0) -> Array:
+        """Bounds (..., n, 2) of the coefficients order + 1 of the motions from boxes x in [0, time]."""
+        out = self._empty(*x.shape)
+        many = x.shape[:-2]
+        numbers = math.prod(many), self._numbers(x), order, self._times(time, many)
+        self._call("remainders", field, self.constants, *numbers, out)
+        return out
+
+    def end(self, x: Array, time: Array, order: int, rest: Array, field: int = 0) -> Array:
+        """The ends of `move` without derivatives, with the `remainder` that another library has bounded.
+
+        The remainder is so small that doubles suffice for it where numbers of 80 bits compute the ends.
+        """
+        out = self._empty(*x.shape)
+        many = x.shape[:-2]
+        numbers = math.prod(many), self._numbers(x), order, self._times(time, many), self._numbers(rest)
+        self._call("ends_of_motions", field, self.constants, *numbers, out)
+        return out
+
+    def _with_seeds(self, x: Array, seeds: Array) -> Array:
+        """Boxes with their directions, (..., n, 1 + d, 2); None: no directions."""
+        if seeds is None:
+            return self._numbers(x[..., None, :])
+        seeds = np.broadcast_to(seeds, (*x.shape[:-1], *seeds.shape[-2:]))
+        return self._numbers(np.concatenate([x[..., None, :], seeds], axis=-2))
+
+    def _times(self, time: Array, many: tuple[int, ...]) -> Array:
+        return self._numbers(np.broadcast_to(time, (*many, 2)))
 
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:
         """An operation of `OPERATIONS` on arrays of intervals, entry by entry; "sincos" adds an axis of 2."""
@@ -185,15 +216,19 @@ class IntervalLibrary:
         x, y = (self._numbers(numbers) for numbers in _pairs())
         out = self._empty(len(x), len(PROBES), 2)
         self._call("probe", len(x), x, y, out)
-        for k, name in enumerate(PROBES):
-            signs = k - PROBES.index("products")  # of both factors, as bits
-            for a, b, (minus, upper) in zip(x, y, out[:, k], strict=True):
-                if not _is_tightest(name, a, b, signs, -minus, upper):
-                    raise CompilerError(
-                        f"code of {compiler.command[0]} does not round {name} upwards: of {a} and {b} it "
-                        f"makes [{-minus}, {upper}]. So nothing can be proved by it. GCC does on x86-64, "
-                        "without options in $CC that change floating-point arithmetic"
-                    )
+        lower, upper = -out[..., 0], out[..., 1]
+        least, most = _tightest(self.type)
+        right = (lower == least) & (upper == most)
+        # a lower bound of a root is a quotient by the upper one
+        k = PROBES.index("roots")
+        below = np.nextafter(least[:, k], lower.dtype.type(-np.inf))
+        right[:, k] |= (lower[:, k] == below) & (upper[:, k] == most[:, k])
+        for i, k in np.argwhere(~right):
+            raise CompilerError(
+                f"code of {compiler.command[0]} does not round {PROBES[k]} upwards: of {x[i]} and {y[i]} it "
+                f"makes [{lower[i, k]}, {upper[i, k]}]. So nothing can be proved by it. GCC does on x86-64, "
+                "without options in $CC that change floating-point arithmetic"
+            )
 
 
 @functools.cache
@@ -205,24 +240,47 @@ def _pairs() -> tuple[Array, Array]:
     return np.append(x, [1.0, -1.0, 3.0]), np.append(y, [2.0**-60, 2.0**-60, 7.0])
 
 
-def _is_tightest(name: str, x: Any, y: Any, signs: int, lower: Any, upper: Any) -> bool:
-    """Whether bounds are the numbers of their type next to an exact result; of roots, within two of them."""
-    a, b = exact_number(x), exact_number(y)
-    if name == "roots":
-        inside = 0 <= lower and exact_number(lower) ** 2 <= abs(a) <= exact_number(upper) ** 2
-        return inside and bool(upper <= np.nextafter(np.nextafter(lower, np.inf), np.inf))
-    if name == "products":  # of [|a|, 8 |a|] and [|b|, 8 |b|], with signs
-        size = abs(a * b) if signs in (0, 3) else -abs(a * b)
-        return _are_next(lower, upper, min(size, 64 * size), max(size, 64 * size))
-    exact = {"sums": a + b, "differences": a - b, "quotients": a / b, "multiples": a * b}[name]
-    return _are_next(lower, upper, exact, exact)
+@functools.cache
+def _tightest(kind: Any) -> tuple[Array, Array]:
+    """The tightest lower and upper bounds (pairs, probes) of the results, as numbers of a type."""
+    rows = []
+    for x, y in zip(*_pairs(), strict=True):
+        a, b = exact_number(x), exact_number(y)
+        exact = {"sums": a + b, "differences": a - b, "quotients": a / b, "multiples": a * b}
+        row = []
+        for k, name in enumerate(PROBES):
+            if name == "roots":
+                row.append(_around_root(abs(a), kind))
+            elif name == "products":  # of [|a|, 8 |a|] and [|b|, 8 |b|], with signs
+                signs = (k - PROBES.index("products")) % 4  # of both factors, as bits
+                size = abs(a * b) if signs in (0, 3) else -abs(a * b)
+                row.append((_below(min(size, 64 * size), kind), -_below(-max(size, 64 * size), kind)))
+            else:
+                row.append((_below(exact[name], kind), -_below(-exact[name], kind)))
+        rows.append(row)
+    bounds = np.array(rows, kind)
+    return bounds[..., 0], bounds[..., 1]
 
 
-def _are_next(lower: Any, upper: Any, least: Fraction, most: Fraction) -> bool:
-    """Whether the bounds are the largest number up to `least` and the smallest one from `most` on."""
-    return exact_number(lower) <= least < exact_number(np.nextafter(lower, np.inf)) and exact_number(
-        np.nextafter(upper, -np.inf)
-    ) < most <= exact_number(upper)
+def _below(exact: Fraction, kind: Any) -> Any:
+    """The largest number of a type up to an exact one."""
+    x = kind(float(exact))
+    x = x + kind(float(exact - exact_number(x)))
+    while exact_number(x) > exact:
+        x = np.nextafter(x, kind(-np.inf))
+    while exact_number(np.nextafter(x, kind(np.inf))) <= exact:
+        x = np.nextafter(x, kind(np.inf))
+    return x
+
+
+def _around_root(exact: Fraction, kind: Any) -> tuple[Any, Any]:
+    """The numbers of a type next to the root of an exact one."""
+    x = np.sqrt(kind(float(exact)))
+    while exact_number(x) ** 2 > exact:
+        x = np.nextafter(x, kind(-np.inf))
+    while exact_number(np.nextafter(x, kind(np.inf))) ** 2 <= exact:
+        x = np.nextafter(x, kind(np.inf))
+    return x, x if exact_number(x) ** 2 == exact else np.nextafter(x, kind(np.inf))
 
 
 def exact_number(x: Any) -> Fraction:

@@ -162,13 +162,13 @@ class _Lines:
         rule = "square" if op == "mul" and operands[0] == operands[1] else op
         y = self.count
         self.count += 1
-        self.lines.append(RULES[rule].format(*(f"n[{x}]" for x in operands), y=f"n[{y}]"))
+        self.lines.append(RULES[rule].format(*(f"n + {x}" for x in operands), y=f"n + {y}"))
         return y
 
     def with_constant(self, rule: str, constant: int, *operands: int) -> int:
         y = self.count
         self.count += 1
-        words = ", ".join(f"n[{x}]" for x in (y, *operands))
+        words = ", ".join(f"n + {x}" for x in (y, *operands))
         self.lines.append(f"series_{rule}({words}, constant[{constant}], k, d)")
         return y
 
@@ -177,7 +177,7 @@ class _Lines:
         if angle not in self.pairs:
             s, c = self.count, self.count + 1
             self.count += 2
-            self.lines.append(f"series_sine_and_cosine(n[{s}], n[{c}], n[{angle}], k, d)")
+            self.lines.append(f"series_sine_and_cosine(n + {s}, n + {c}, n + {angle}, k, d)")
             self.pairs[angle] = s, c
         return self.pairs[angle]
 
@@ -216,7 +216,7 @@ class _Lines:
     def _unit(self) -> int:
         y = self.count
         self.count += 1
-        self.lines.append(f"series_constant(n[{y}], point(1.0), k, d)")
+        self.lines.append(f"series_constant(n + {y}, point(1.0), k, d)")
         return y
 
     def _sinh(self, x: int) -> int:
@@ -265,6 +265,7 @@ def interval_source(tapes: Sequence[Tape], parameters: int, directions: int, ext
         f"#define MOST_STATES {max(tape.inputs for tape in tapes)}",
         f"#define LENGTH {LENGTH}",
         runtime("interval.h"),
+        runtime("interval_sums.h"),
         runtime("taylor.h"),
         "static _Thread_local const Interval *constant;",
     ]

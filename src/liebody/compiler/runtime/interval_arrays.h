@@ -105,12 +105,29 @@ APART void probe_apart(int64_t n, const Scalar *x, const Scalar *y, Interval *z)
         *z++ = over(point(x[i]), point(y[i]));
         *z++ = root(point(fabs(x[i])));
         *z++ = multiple(x[i], point(y[i]));
-        for (int s = 0; s < 4; s++)
-            *z++ = times(away_from_zero(x[i], s & 1), away_from_zero(y[i], s & 2));
+        for (int s = 0; s < 4; s++) {
+            Interval a = away_from_zero(x[i], s & 1), b = away_from_zero(y[i], s & 2);
+            *z++ = times(a, b);
+        }
+        for (int s = 0; s < 4; s++) { /* the same, beside products of zeros */
+            Interval a[2] = {away_from_zero(x[i], s & 1), point(0.0)};
+            Interval b[2] = {point(0.0), away_from_zero(y[i], s & 2)};
+            *z++ = convolved(a, b + 1, 2);
+        }
+        for (int s = 0; s < 4; s++) {
+            Interval a = away_from_zero(x[i], s & 1), b = away_from_zero(y[i], s & 2);
+            Row zero[1], row[1], sum;
+            for (int k = 0; k < WIDTH; k++) {
+                zero[0][k] = point(0.0);
+                row[0][k] = b;
+            }
+            convolved_rows(sum, &a, zero, &b, row, 1, WIDTH);
+            *z++ = WIDTH ? sum[WIDTH - 1] : times(a, b);
+        }
     }
 }
 
-/* Nine results for each pair of numbers, y not zero. */
+/* Seventeen results for each pair of numbers, y not zero. */
 int probe(int64_t n, const Scalar *x, const Scalar *y, Scalar *z) {
     ENTER
     if (!failure) probe_apart(n, x, y, (Interval *)z);

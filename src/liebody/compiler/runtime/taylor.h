@@ -1,223 +1,252 @@
 /* Taylor coefficients of a motion, each with its derivatives along some directions. Behind
-   interval.h.
+   interval_sums.h.
 
-   A Number is a value with derivatives along `d` directions, d <= DIRECTIONS (which the printer
-   defines), by the rules of sums and products. A series has a Number for each power of time, up to
-   LENGTH of them. Each function below computes the coefficient k of a result from the coefficients
-   up to k of its operands and those below k of itself: the recurrences of Moore (1966), Griewank
-   and Walther (2008), table 13.2. All is done in intervals, so that coefficients at one state are
-   those of all states in a box, and derivatives too. */
+   A Number is a value with derivatives along `d` directions, an even number up to WIDTH, by the
+   rules of sums and products. A series has a Number for each power of time, up to LENGTH of
+   them; its values stand side by side, and so do the derivatives of each. Each function below
+   computes the coefficient k of a result from the coefficients up to k of its operands and those
+   below k of itself: the recurrences of Moore (1966), Griewank and Walther (2008), table 13.2.
+   All is done in intervals, so that coefficients at one state are those of all states in a box,
+   and derivatives too. */
 typedef struct {
-    Interval v[1 + DIRECTIONS];
+    Interval v[1 + WIDTH];
 } Number;
-typedef Number Series[LENGTH];
 
-static inline Number zero_number(int d) {
-    Number z;
-    for (int i = 0; i <= d; i++) z.v[i] = (Interval){0.0, 0.0};
-    return z;
+typedef struct {
+    Interval value[LENGTH];
+    Row along[LENGTH];
+} Series;
+
+static inline void read_number(Number *z, const Series *s, int k, int d) {
+    z->v[0] = s->value[k];
+    for (int i = 0; i < d; i++) z->v[1 + i] = s->along[k][i];
 }
 
-static inline Number number_plus(Number a, const Number *b, int d) {
-    for (int i = 0; i <= d; i++) a.v[i] = plus(a.v[i], b->v[i]);
-    return a;
+static inline void write_number(Series *s, int k, const Number *x, int d) {
+    s->value[k] = x->v[0];
+    for (int i = 0; i < d; i++) s->along[k][i] = x->v[1 + i];
 }
 
-static inline Number number_less(Number a, const Number *b, int d) {
-    for (int i = 0; i <= d; i++) a.v[i] = less(a.v[i], b->v[i]);
-    return a;
+static inline void set_zero(Number *z, int d) {
+    for (int i = 0; i <= d; i++) z->v[i] = (Interval){0.0, 0.0};
 }
 
-/* z_i + x y_i for i from 1 to d, where the sign of x is looked at once: of x >= 0 the bounds of a
-   product are those of multiples of the same bound of y. */
-static inline void add_multiples(Interval x, const Interval *y, Interval *z, int d) {
-    if (DIRECTIONS == 0) return;
-    if (x.minus <= 0.0) {
-        Scalar lower = -x.minus;
-        for (int i = 1; i <= d; i++) {
-            z[i].minus += larger(lower * y[i].minus, x.upper * y[i].minus);
-            z[i].upper += larger(lower * y[i].upper, x.upper * y[i].upper);
-        }
-    } else if (x.upper <= 0.0) { /* -x >= 0 times -y */
-        Scalar lower = -x.upper;
-        for (int i = 1; i <= d; i++) {
-            z[i].minus += larger(lower * y[i].upper, x.minus * y[i].upper);
-            z[i].upper += larger(lower * y[i].minus, x.minus * y[i].minus);
-        }
-    } else {
-        for (int i = 1; i <= d; i++) z[i] = plus(z[i], times(x, y[i]));
-    }
+/* z + x, x - z, -z, z s and z / by, in place of z */
+static inline void number_plus(Number *z, const Number *x, int d) {
+    for (int i = 0; i <= d; i++) z->v[i] = plus(z->v[i], x->v[i]);
 }
 
-/* sum + a b */
-static inline void add_product(Number *sum, const Number *a, const Number *b, int d) {
-    sum->v[0] = plus(sum->v[0], times(a->v[0], b->v[0]));
-    add_multiples(a->v[0], b->v, sum->v, d);
-    add_multiples(b->v[0], a->v, sum->v, d);
+static inline void number_taken_from(Number *z, const Number *x, int d) {
+    for (int i = 0; i <= d; i++) z->v[i] = less(x->v[i], z->v[i]);
 }
 
-/* rest - a b */
-static inline void subtract_product(Number *rest, const Number *a, const Number *b, int d) {
-    rest->v[0] = less(rest->v[0], times(a->v[0], b->v[0]));
-    add_multiples(opposite(a->v[0]), b->v, rest->v, d);
-    add_multiples(opposite(b->v[0]), a->v, rest->v, d);
+static inline void number_opposite(Number *z, int d) {
+    for (int i = 0; i <= d; i++) z->v[i] = opposite(z->v[i]);
 }
 
-static inline Number number_scaled(Number a, Interval s, int d) {
-    for (int i = 0; i <= d; i++) a.v[i] = times(a.v[i], s);
-    return a;
+static inline void number_times(Number *z, Interval s, int d) {
+    for (int i = 0; i <= d; i++) z->v[i] = times(z->v[i], s);
 }
 
-static inline Number number_shared(Number a, Scalar by, int d) { /* a / by, by > 0 */
-    for (int i = 0; i <= d; i++) a.v[i] = over(a.v[i], point(by));
-    return a;
+static inline void number_scaled(Number *z, Scalar positive, int d) {
+    for (int i = 0; i <= d; i++) z->v[i] = scaled(z->v[i], positive);
 }
 
-/* q b = a, so q' b + q b' = a'. */
-static inline Number number_over(const Number *a, const Number *b, int d) {
-    Number q;
-    q.v[0] = over(a->v[0], b->v[0]);
-    for (int i = 1; i <= d; i++) q.v[i] = over(less(a->v[i], times(q.v[0], b->v[i])), b->v[0]);
-    return q;
+static inline void number_shared(Number *z, Scalar by, int d) { /* by > 0 */
+    for (int i = 0; i <= d; i++) z->v[i] = over(z->v[i], point(by));
 }
 
-/* A function with this value and this slope at a. */
-static inline Number number_along(const Number *a, Interval value, Interval slope, int d) {
-    Number f;
-    f.v[0] = value;
-    for (int i = 1; i <= d; i++) f.v[i] = times(slope, a->v[i]);
-    return f;
+/* q in place of z, with q b = z; so q' b + q b' = z' */
+static inline void number_over(Number *z, const Number *b, int d) {
+    Interval q = over(z->v[0], b->v[0]);
+    z->v[0] = q;
+    for (int i = 1; i <= d; i++) z->v[i] = over(less(z->v[i], times(q, b->v[i])), b->v[0]);
+}
+
+/* A function of z with this value and this slope there, in place of z. */
+static inline void number_along(Number *z, Interval value, Interval slope, int d) {
+    z->v[0] = value;
+    for (int i = 1; i <= d; i++) z->v[i] = times(slope, z->v[i]);
+}
+
+/* The sum of a_j b_(k - j) for j from `first` to `last`. */
+static void products(Number *sum, const Series *a, const Series *b, int k, int first, int last,
+                     int d) {
+    set_zero(sum, d);
+    int n = last - first + 1, j = k - first;
+    if (n <= 0) return;
+    sum->v[0] = convolved(a->value + first, b->value + j, n);
+    convolved_rows(sum->v + 1, a->value + first, a->along + first, b->value + j, b->along + j, n,
+                   d);
 }
 
 /* The sum of j a_j b_(k - j) for j from 1 to `last`. */
-static Number weighted(const Series a, const Series b, int k, int last, int d) {
-    Number sum = zero_number(d);
+static void weighted(Number *sum, const Series *a, const Series *b, int k, int last, int d) {
+    Interval A[LENGTH], B[LENGTH]; /* j a_j and j b_(k - j) */
+    set_zero(sum, d);
+    if (last <= 0) return;
     for (int j = 1; j <= last; j++) {
-        Number multiple = a[j];
-        for (int i = 0; i <= d; i++) multiple.v[i] = scaled(multiple.v[i], j);
-        add_product(&sum, &multiple, &b[k - j], d);
+        A[j] = scaled(a->value[j], j);
+        B[k - j] = scaled(b->value[k - j], j);
     }
-    return sum;
+    sum->v[0] = convolved(A + 1, b->value + k - 1, last);
+    convolved_rows(sum->v + 1, A + 1, a->along + 1, B + k - 1, b->along + k - 1, last, d);
 }
 
-static void series_constant(Series y, Interval c, int k, int d) {
-    y[k] = zero_number(d);
-    if (k == 0) y[0].v[0] = c;
+/* -- operations -------------------------------------------------------------------------------- */
+
+#define EACH_DIRECTION for (int i = 0; i < d; i++)
+
+static void series_constant(Series *y, Interval c, int k, int d) {
+    y->value[k] = k == 0 ? c : point(0.0);
+    EACH_DIRECTION y->along[k][i] = point(0.0);
 }
 
-static void series_shift(Series y, const Series a, Interval c, int k, int d) {
-    y[k] = a[k];
-    if (k == 0) y[0].v[0] = plus(y[0].v[0], c);
-    (void)d;
+static void series_shift(Series *y, const Series *a, Interval c, int k, int d) {
+    y->value[k] = k == 0 ? plus(a->value[0], c) : a->value[k];
+    EACH_DIRECTION y->along[k][i] = a->along[k][i];
 }
 
-static void series_scale(Series y, const Series a, Interval c, int k, int d) {
-    y[k] = number_scaled(a[k], c, d);
+static void series_scale(Series *y, const Series *a, Interval c, int k, int d) {
+    y->value[k] = times(a->value[k], c);
+    EACH_DIRECTION y->along[k][i] = times(a->along[k][i], c);
 }
 
-static void series_plus(Series y, const Series a, const Series b, int k, int d) {
-    y[k] = number_plus(a[k], &b[k], d);
+static void series_plus(Series *y, const Series *a, const Series *b, int k, int d) {
+    y->value[k] = plus(a->value[k], b->value[k]);
+    EACH_DIRECTION y->along[k][i] = plus(a->along[k][i], b->along[k][i]);
 }
 
-static void series_less(Series y, const Series a, const Series b, int k, int d) {
-    y[k] = number_less(a[k], &b[k], d);
+static void series_less(Series *y, const Series *a, const Series *b, int k, int d) {
+    y->value[k] = less(a->value[k], b->value[k]);
+    EACH_DIRECTION y->along[k][i] = less(a->along[k][i], b->along[k][i]);
 }
 
-static void series_opposite(Series y, const Series a, int k, int d) {
-    for (int i = 0; i <= d; i++) y[k].v[i] = opposite(a[k].v[i]);
+static void series_opposite(Series *y, const Series *a, int k, int d) {
+    y->value[k] = opposite(a->value[k]);
+    EACH_DIRECTION y->along[k][i] = opposite(a->along[k][i]);
 }
 
-static void series_times(Series y, const Series a, const Series b, int k, int d) {
-    Number sum = zero_number(d);
-    for (int j = 0; j <= k; j++) add_product(&sum, &a[j], &b[k - j], d);
-    y[k] = sum;
+static void series_times(Series *y, const Series *a, const Series *b, int k, int d) {
+    Number sum;
+    products(&sum, a, b, k, 0, k, d);
+    write_number(y, k, &sum, d);
 }
 
 /* Twice the products of unequal coefficients, and the square in the middle for an even k. */
-static void series_square(Series y, const Series a, int k, int d) {
-    Number sum = zero_number(d);
-    for (int j = 0; 2 * j < k; j++) add_product(&sum, &a[j], &a[k - j], d);
-    for (int i = 0; i <= d; i++) sum.v[i] = scaled(sum.v[i], 2.0);
+static void series_square(Series *y, const Series *a, int k, int d) {
+    Number sum;
+    products(&sum, a, a, k, 0, (k + 1) / 2 - 1, d);
+    number_scaled(&sum, 2.0, d);
     if (k % 2 == 0) {
-        const Number *middle = &a[k / 2];
-        sum.v[0] = plus(sum.v[0], square(middle->v[0]));
-        for (int i = 1; i <= d; i++)
-            sum.v[i] = plus(sum.v[i], scaled(times(middle->v[0], middle->v[i]), 2.0));
+        Interval middle = a->value[k / 2];
+        sum.v[0] = plus(sum.v[0], square(middle));
+        add_multiples(scaled(middle, 2.0), a->along[k / 2], sum.v + 1, d);
     }
-    y[k] = sum;
+    write_number(y, k, &sum, d);
 }
 
-static void series_over(Series y, const Series a, const Series b, int k, int d) {
-    Number rest = a[k];
-    for (int j = 0; j < k; j++) subtract_product(&rest, &y[j], &b[k - j], d);
-    y[k] = number_over(&rest, &b[0], d);
+/* y b = a */
+static void series_over(Series *y, const Series *a, const Series *b, int k, int d) {
+    Number rest, term, divisor;
+    products(&rest, y, b, k, 0, k - 1, d);
+    read_number(&term, a, k, d);
+    read_number(&divisor, b, 0, d);
+    number_taken_from(&rest, &term, d);
+    number_over(&rest, &divisor, d);
+    write_number(y, k, &rest, d);
 }
 
 /* y^2 = a */
-static void series_root(Series y, const Series a, int k, int d) {
+static void series_root(Series *y, const Series *a, int k, int d) {
+    Number rest, term, twice;
+    read_number(&term, a, k, d);
     if (k == 0) {
-        Interval s = root(a[0].v[0]);
-        y[0] = a[0]; /* d = 0 needs no slope, which the root of zero lacks */
-        y[0].v[0] = s;
-        for (int i = 1; i <= d; i++) y[0].v[i] = over(a[0].v[i], scaled(s, 2.0));
+        Interval s = root(term.v[0]);
+        term.v[0] = s; /* d = 0 needs no slope, which the root of zero lacks */
+        for (int i = 1; i <= d; i++) term.v[i] = over(term.v[i], scaled(s, 2.0));
+        write_number(y, 0, &term, d);
         return;
     }
-    Number rest = a[k], twice = y[0];
-    for (int j = 1; j < k; j++) subtract_product(&rest, &y[j], &y[k - j], d);
-    for (int i = 0; i <= d; i++) twice.v[i] = scaled(twice.v[i], 2.0);
-    y[k] = number_over(&rest, &twice, d);
+    products(&rest, y, y, k, 1, k - 1, d);
+    read_number(&twice, y, 0, d);
+    number_scaled(&twice, 2.0, d);
+    number_taken_from(&rest, &term, d);
+    number_over(&rest, &twice, d);
+    write_number(y, k, &rest, d);
 }
 
 /* y' = y a' */
-static void series_exponential(Series y, const Series a, int k, int d) {
+static void series_exponential(Series *y, const Series *a, int k, int d) {
+    Number z;
     if (k == 0) {
-        Interval e = exponential(a[0].v[0]);
-        y[0] = number_along(&a[0], e, e, d);
-        return;
+        read_number(&z, a, 0, d);
+        Interval e = exponential(z.v[0]);
+        number_along(&z, e, e, d);
+    } else {
+        weighted(&z, a, y, k, k, d);
+        number_shared(&z, k, d);
     }
-    y[k] = number_shared(weighted(a, y, k, k, d), k, d);
+    write_number(y, k, &z, d);
 }
 
 /* a y' = a' */
-static void series_logarithm(Series y, const Series a, int k, int d) {
+static void series_logarithm(Series *y, const Series *a, int k, int d) {
+    Number z, term, divisor;
+    read_number(&term, a, k, d);
     if (k == 0) {
-        y[0] = number_along(&a[0], logarithm(a[0].v[0]), over(point(1.0), a[0].v[0]), d);
-        return;
+        z = term;
+        number_along(&z, logarithm(z.v[0]), over(point(1.0), z.v[0]), d);
+    } else {
+        weighted(&z, y, a, k, k - 1, d);
+        number_shared(&z, k, d);
+        number_taken_from(&z, &term, d);
+        read_number(&divisor, a, 0, d);
+        number_over(&z, &divisor, d);
     }
-    Number sum = number_shared(weighted(y, a, k, k - 1, d), k, d);
-    Number rest = number_less(a[k], &sum, d);
-    y[k] = number_over(&rest, &a[0], d);
+    write_number(y, k, &z, d);
 }
 
 /* s' = c a', c' = -s a' */
-static void series_sine_and_cosine(Series s, Series c, const Series a, int k, int d) {
+static void series_sine_and_cosine(Series *s, Series *c, const Series *a, int k, int d) {
+    Number sine, cosine;
     if (k == 0) {
-        Interval sine, cosine;
-        sine_and_cosine_of(a[0].v[0], &sine, &cosine);
-        s[0] = number_along(&a[0], sine, cosine, d);
-        c[0] = number_along(&a[0], cosine, opposite(sine), d);
-        return;
+        Interval S, C;
+        read_number(&sine, a, 0, d);
+        read_number(&cosine, a, 0, d);
+        sine_and_cosine_of(a->value[0], &S, &C);
+        number_along(&sine, S, C, d);
+        number_along(&cosine, C, opposite(S), d);
+    } else {
+        weighted(&sine, a, c, k, k, d);
+        weighted(&cosine, a, s, k, k, d);
+        number_shared(&sine, k, d);
+        number_shared(&cosine, k, d);
+        number_opposite(&cosine, d);
     }
-    s[k] = number_shared(weighted(a, c, k, k, d), k, d);
-    Number sum = number_shared(weighted(a, s, k, k, d), k, d);
-    for (int i = 0; i <= d; i++) c[k].v[i] = opposite(sum.v[i]);
+    write_number(s, k, &sine, d);
+    write_number(c, k, &cosine, d);
 }
 
 /* r w' = x y' - y x' for the angle w of (x, y), r = x^2 + y^2 */
-static void series_angle(Series w, const Series y, const Series x, const Series r, int k, int d) {
+static void series_angle(Series *w, const Series *y, const Series *x, const Series *r, int k,
+                         int d) {
     if (k == 0) {
-        Number a = zero_number(d), b = a;
-        for (int i = 1; i <= d; i++) { /* x y_i - y x_i */
-            a.v[i] = times(x[0].v[0], y[0].v[i]);
-            b.v[i] = times(y[0].v[0], x[0].v[i]);
-            w[0].v[i] = over(less(a.v[i], b.v[i]), r[0].v[0]);
+        w->value[0] = angle(y->value[0], x->value[0]);
+        EACH_DIRECTION { /* x y_i - y x_i */
+            Interval a = times(x->value[0], y->along[0][i]), b = times(y->value[0], x->along[0][i]);
+            w->along[0][i] = over(less(a, b), r->value[0]);
         }
-        w[0].v[0] = angle(y[0].v[0], x[0].v[0]);
         return;
     }
-    Number sum = weighted(y, x, k, k, d), other = weighted(x, y, k, k, d);
-    Number own = weighted(w, r, k, k - 1, d);
-    sum = number_less(sum, &other, d);
-    sum = number_shared(number_less(sum, &own, d), k, d);
-    w[k] = number_over(&sum, &r[0], d);
+    Number rest, other, first, divisor;
+    weighted(&rest, w, r, k, k - 1, d);
+    weighted(&other, x, y, k, k, d);
+    weighted(&first, y, x, k, k, d);
+    number_plus(&rest, &other, d);
+    number_taken_from(&rest, &first, d);
+    number_shared(&rest, k, d);
+    read_number(&divisor, r, 0, d);
+    number_over(&rest, &divisor, d);
+    write_number(w, k, &rest, d);
 }

@@ -17,9 +17,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from ...compiler import NotProved
 from .equations import OrbitPhase, ProofError, WatchedGuard
-from .system import Enclosed, StepEquations, in_threads
+from .system import Enclosed, StepEquations, by_parts
 
 Array = Any
 MOST_PIECES = 4096  # of a step
@@ -30,11 +32,10 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
     for phase, steps, (boxes, factor) in zip(
         problem.equations.phases, found.orbit.phases, found.phases, strict=True
     ):
-        times = [problem.time(w, factor) for w in steps.w]
+        times = problem.time(steps.w, factor)
         order = problem.order_of_slopes(found.orbit)
-        whole = in_threads(
-            functools.partial(_signs, problem, phase, phase.guards, order, 1), boxes[:-1], times
-        )
+        signs_of = functools.partial(_signs, problem, phase, phase.guards, order, 1)
+        whole = [step for part in by_parts(signs_of, boxes[:-1], times) for step in part]
         for k, guard in enumerate(phase.guards):
             ends = 0  # the sign of the rate with which the guard comes to zero at the end
             same = guard.tape == phase.section
@@ -70,7 +71,7 @@ def _along(
     problem: StepEquations,
     phase: OrbitPhase,
     boxes: Array,
-    times: list[Array],
+    times: Array,
     guard: WatchedGuard,
     ends: int,
     whole: list[list[tuple[int, int]]],
@@ -90,7 +91,9 @@ def _along(
                     f"{_called(problem, phase)} is not decided: its sign and that of its rate both change in "
                     "all boxes; it may graze zero there"
                 )
-            (signs,) = _signs(problem, phase, [guard], problem.order, pieces, boxes[i], times[i])
+            ((signs,),) = _signs(
+                problem, phase, [guard], problem.order, pieces, boxes[i : i + 1], times[i : i + 1]
+            )
         for _, rate in signs:
             leaving = rate if leaving in (None, rate) else 0
 
@@ -101,26 +104,38 @@ def _signs(
     guards: list[WatchedGuard],
     order: int,
     pieces: int,
-    box: Array,
-    time: Array,
-) -> list[list[tuple[int, int]]]:
-    """For each guard the signs of it and of its rate on pieces of a step; none where there are no bounds."""
+    boxes: Array,
+    times: Array,
+) -> list[list[list[tuple[int, int]]]]:
+    """Of each step and guard: signs of the guard and its rate on pieces; none where there are no bounds."""
     try:
-        _, _, tube = problem.move(phase, box, time, pieces=pieces, order=order)
-        rates = [problem.rate(phase, y) for y in tube]
+        _, _, tube = problem.move(phase, boxes, times, pieces=pieces, order=order)
+        rates = problem.rate(phase, tube)
     except NotProved:
-        return [[] for _ in guards]
-    return [_signs_of(problem, guard, tube, rates) for guard in guards]
+        if len(boxes) == 1:
+            return [[[] for _ in guards]]
+        return [
+            _signs(problem, phase, guards, order, pieces, *one)[0]
+            for one in zip(boxes[:, None], times[:, None], strict=True)
+        ]
+    each = [_signs_of(problem, guard, tube, rates) for guard in guards]
+    return [[signs[k] for signs in each] for k in range(len(boxes))]
 
 
 def _signs_of(
-    problem: StepEquations, guard: WatchedGuard, tube: Array, rates: list[Array]
-) -> list[tuple[int, int]]:
+    problem: StepEquations, guard: WatchedGuard, tube: Array, rates: Array
+) -> list[list[tuple[int, int]]]:
+    """The signs of a guard and of its rate in the tubes (steps, pieces, N, 2) of steps."""
     try:
-        bounds = [_value_and_rate(problem, guard, y, rate) for y, rate in zip(tube, rates, strict=True)]
+        value, rate = _value_and_rate(problem, guard, tube, rates)
     except NotProved:
-        return []
-    return [(_sign(value), _sign(rate)) for value, rate in bounds]
+        if len(tube) == 1:
+            return [[]]
+        return [_signs_of(problem, guard, *one)[0] for one in zip(tube[:, None], rates[:, None], strict=True)]
+    return [
+        [(int(a), int(b)) for a, b in zip(*step, strict=True)]
+        for step in zip(_sign(value), _sign(rate), strict=True)
+    ]
 
 
 def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | None, ends: int) -> bool:
@@ -144,11 +159,11 @@ def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | N
 def _value_and_rate(
     problem: StepEquations, guard: WatchedGuard, y: Array, rate: Array
 ) -> tuple[Array, Array]:
-    """Intervals of a guard and of its rate in a box of states with these rates."""
-    value, along = problem.evaluate(guard.tape, y, rate[:, None])
-    return value[0], along[0, 0]
+    """Intervals (..., 2) of a guard and of its rate in boxes of states with these rates."""
+    value, along = problem.evaluate(guard.tape, y, rate[..., None, :])
+    return value[..., 0, :], along[..., 0, 0, :]
 
 
-def _sign(x: Array) -> int:
+def _sign(x: Array) -> Array:
     """The sign of all numbers in an interval; 0 if there are several."""
-    return 1 if x[0] < 0 else -1 if x[1] < 0 else 0
+    return np.where(x[..., 0] < 0, 1, np.where(x[..., 1] < 0, -1, 0))

@@ -102,11 +102,11 @@ class FamilyEquations(StepEquations):
     def evaluate(
         self, tape: Tape, x: Array, along: Array = None, library: IntervalLibrary | None = None
     ) -> tuple[Array, Array]:
-        seeds = None if along is None else _seeds(along, len(x))
+        seeds = None if along is None else _seeds(along, x.shape[-2])
         return super().evaluate(tape, self._extended(x), seeds, library)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
-        return super().rate(phase, x)[:-1]
+        return super().rate(phase, x)[..., :-1, :]
 
     def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
         y, slopes = super().jump(phase, x, along)
@@ -120,18 +120,20 @@ class FamilyEquations(StepEquations):
         derivatives: bool | Array = False,
         pieces: int = 0,
         order: int | None = None,
-        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
-        N = len(x)
+        N = x.shape[-2]
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(
-            phase, self._extended(x), time, _seeds(derivatives, N), pieces, order, library
-        )
-        return y[:-1], D[:-1], tube[:, :-1]
+        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces, order)
+        return y[..., :-1, :], D[..., :-1, :, :], tube[..., :-1, :]
+
+    def end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
+        if library is self.library:
+            return self.move(phase, x, time)[0]
+        return super().end(library, phase, self._extended(x), time)[..., :-1, :]
 
     def _extended(self, x: Array) -> Array:
-        return np.concatenate([x, self.parameter[None]])
+        return np.concatenate([x, np.broadcast_to(self.parameter, (*x.shape[:-2], 1, 2))], axis=-2)
 
     def along(self, at: SteppedOrbit, path: Array, slopes: Array) -> Array:
         """T (unknowns, 2): derivatives by p of F(c(p), p), where c(p) is in a path and has these slopes."""
@@ -144,10 +146,10 @@ class FamilyEquations(StepEquations):
         ):
             # directions: of each node its slope, and of the parameter 1
             seeds = exactly(np.append(dx, np.ones((len(dx), 1)), axis=1))[:, :, None]
-            for i, w in enumerate(steps.w):
-                end, D, _ = self.move(phase, x[i], self.time(w, factor), seeds[i])
-                faster = combine("mul", self.rate(phase, end), self.time(w, exactly(ds)))
-                rows.append(combine("sub", combine("add", D[:, 0], faster), exactly(dx[i + 1])))
+            end, D, _ = self.move(phase, x[:-1], self.time(steps.w, factor), seeds[:-1])
+            faster = combine("mul", self.rate(phase, end), self.time(steps.w, exactly(ds))[:, None])
+            moved = combine("add", D[:, :, 0], faster)
+            rows.append(combine("sub", moved, exactly(dx[1:])).reshape(-1, 2))
             rows.append(self.section(phase, x[-1], seeds[-1])[1][:, 0])
             rows.append(combine("sub", self.jump(phase, x[-1], seeds[-1])[1][:, 0], exactly(after[0])))
         for xi, s in zip(self.translations, slopes[at.coordinates], strict=True):
@@ -157,8 +159,8 @@ class FamilyEquations(StepEquations):
 
 def _seeds(along: Array, N: int) -> Array:
     """Directions of the states and the parameter: directions of N states do not change the parameter."""
-    still = np.zeros((N + 1 - len(along), *along.shape[1:]))
-    return np.concatenate([along, still])
+    *many, n, d, _ = along.shape
+    return np.concatenate([along, np.zeros((*many, N + 1 - n, d, 2))], axis=-3)
 
 
 @dataclass

@@ -33,6 +33,7 @@ from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
+PART = 50  # steps that are computed by one call of C
 MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
 RADII_TRIED = 3  # boxes with a radius for each unknown, one after the other
 TERMS = 60  # of a series for these radii
@@ -176,14 +177,21 @@ class StepEquations:
         derivatives: bool | Array = False,
         pieces: int = 0,
         order: int | None = None,
-        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
-        """`IntervalLibrary.move` with the field of a phase; default: with `self.order` and `self.library`."""
+        """`IntervalLibrary.move` with the field of a phase; default: with `self.order`."""
         field = self.equations.part(phase.field)
-        return (library or self.library).move(x, time, order or self.order, derivatives, pieces, field)
+        return self.library.move(x, time, order or self.order, derivatives, pieces, field)
+
+    def end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
+        """Ends (..., N, 2) of steps from states; in extended precision with the remainder in doubles."""
+        if library is self.library:
+            return self.move(phase, x, time)[0]
+        field = self.equations.part(phase.field)
+        rest = self.library.remainder(x, rounded_outward(time), self.order, field)
+        return library.end(x, time, self.order, rest, field)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
-        """dy/dt (N, 2) in a box of states."""
+        """dy/dt (..., N, 2) in boxes of states."""
         return self.evaluate(phase.field, x)[0]
 
     def section(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
@@ -292,7 +300,7 @@ class StepEquations:
         """
         library = self.extended
         unit = float(np.finfo(library.type).eps)
-        end, _, _ = self.move(phase, exactly(x), exactly(step), library=library)
+        end = self.end(library, phase, exactly(x), exactly(step))
         rate, _ = self.evaluate(phase.field, exactly(x), library=library)
         size = np.abs(x).max() + 1.0
         allowed = FINE * unit * size + 1.5 * step * float(rate.sum(axis=-1).max())
@@ -317,7 +325,9 @@ class StepEquations:
                 rows.append(np.zeros((steps.x[1:].size, 2)))
             else:
                 missed = functools.partial(self._missed, library, phase, steps.s)
-                rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
+                rows.append(
+                    np.concatenate(by_parts(missed, steps.w, steps.x[:-1], steps.x[1:])).reshape(-1, 2)
+                )
             last = exactly(steps.x[-1])
             rows.append(rounded_outward(self.evaluate(phase.section, last, library=library)[0]))
             start = last
@@ -330,19 +340,19 @@ class StepEquations:
         return np.concatenate(rows)
 
     def _missed(
-        self, library: IntervalLibrary, phase: OrbitPhase, s: float, w: float, x: Array, following: Array
+        self, library: IntervalLibrary, phase: OrbitPhase, s: float, w: Array, x: Array, following: Array
     ) -> Array:
-        """The equations of a step."""
+        """The equations (steps, N, 2) of steps."""
         time = library.combine("mul", exactly(w), exactly(s))
-        end, _, _ = self.move(phase, exactly(x), time, library=library)
+        end = self.end(library, phase, exactly(x), time)
         return rounded_outward(library.combine("sub", end, exactly(following)))
 
     def _slopes(
-        self, order: int, phase: OrbitPhase, factor: Array, w: float, start: Array
+        self, order: int, phase: OrbitPhase, factor: Array, w: Array, start: Array
     ) -> tuple[Array, Array]:
-        """Derivatives of the end of a step by the state at its start, and by the factor."""
+        """Derivatives of the ends of steps by the states at their starts, and by the factor."""
         end, D, _ = self.move(phase, start, self.time(w, factor), True, order=order)
-        return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
+        return D, self.library.combine("mul", self.rate(phase, end), exactly(w)[:, None])
 
     def order_of_slopes(self, at: SteppedOrbit) -> int:
         """The order of Taylor's formula for derivatives; boxes of stiff orbits are small and need less."""
@@ -360,13 +370,13 @@ class StepEquations:
         phases = []
         for phase, steps, (x, factor) in zip(self.equations.phases, at.phases, at.boxes(box), strict=True):
             slopes = functools.partial(self._slopes, order, phase, factor)
-            D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
+            D, rates = map(np.concatenate, zip(*by_parts(slopes, steps.w, x[:-1]), strict=True))
             section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
-            phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
+            phases.append(PhaseBlocks(D, rates, section, jump))
         N = self.equations.phases[0].size
         return Derivatives(phases, np.array(self.translations).reshape(-1, N, 2), at.coordinates)
 
-    def time(self, w: float, factor: Array) -> Array:
+    def time(self, w: float | Array, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
 
     def durations(self, found: Enclosed) -> Array:
@@ -514,12 +524,14 @@ def _unit(x: Array) -> Array:
     return exactly(np.eye(len(x)))
 
 
-def in_threads(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """The results of a function of each item of the arguments; of many items, in threads."""
-    if len(arguments[0]) < MANY:
-        return [*map(function, *arguments)]
+def by_parts(function: Callable[..., Any], *arrays: Array) -> list[Any]:
+    """The results of a function of parts of arrays over steps; where there are many steps, in threads."""
+    steps = len(arrays[0])
+    parts = [[x[k : k + PART] for x in arrays] for k in range(0, steps, PART)]
+    if steps < MANY:
+        return [function(*part) for part in parts]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [*pool.map(function, *arguments)]
+        return [*pool.map(lambda part: function(*part), parts)]
 
 
 def around(x: Array, radius: Array) -> Array:
