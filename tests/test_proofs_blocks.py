@@ -113,6 +113,25 @@ def test_bounds_contain_all_exact_solutions_and_are_close(from_start, most, fact
             assert abs(rest) <= Fraction(a) < Fraction(1e-12)
 
 
+def test_bounds_of_long_steps_do_not_depend_on_the_units_of_states():
+    """A phase of 40 steps that mix places and velocities, in units of m and of 2^-12 m."""
+    rng = np.random.default_rng(8)
+    N, m = 4, 40
+    turns = [np.linalg.qr(rng.normal(size=(N, N)))[0] for _ in range(2)]
+    D = np.stack([0.3 * turns[0] + 0.7 * np.diag(rng.uniform(0.5, 1, N)) @ turns[1] for _ in range(m)])
+    g, h, J = rng.normal(size=(m, N)), rng.normal(size=N), 0.5 * rng.normal(size=(N, N))
+    errors = rng.random(size=(m, N))
+    bounds = []
+    for S in (np.ones(N), 2.0 ** np.array([0, 0, -12, -12])):
+        phase = PhaseBlocks(*(exactly(x) for x in (D * S / S[:, None], g / S, h * S, J * S / S[:, None])))
+        linear = BlockElimination(Derivatives([phase], exactly(np.zeros((0, N))), []), most=40)
+        assert linear.parts[0].L > 3
+        e = np.concatenate([(errors / S).ravel(), [1.0], 1 / S])
+        bound = linear.bound(e[:, None])[:-1, 0].reshape(m + 1, N)
+        bounds.append(bound * S)
+    assert (np.maximum(bounds[1] / bounds[0], bounds[0] / bounds[1]) < 2).all()
+
+
 def test_derivatives_that_vary_are_bounded():
     rng = np.random.default_rng(5)
     derivatives = cycle(rng)
