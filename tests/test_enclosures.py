@@ -408,7 +408,7 @@ def test_systems_that_are_not_covered_are_named():
     kinked = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-abs(q[0])]), name="kinked")
     with pytest.raises(GraphError, match="'absolute', for which proofs have no rule"):
         lb.enclose(kinked, [1.0], [0.0], 1.0)
-    with pytest.raises(ArgumentError, match="expected a Robot, a HybridSystem"):
+    with pytest.raises(ArgumentError, match="expected a Robot, a ClosedTree, a HybridSystem"):
         lb.enclose("pendulum", [1.0], [0.0], 1.0)
 
 

@@ -11,6 +11,7 @@ native/    compiled libraries: built, kept in a cache, called
 This package knows operations, not mechanics.
 """
 
+from .graph.conditions import Decided, decided
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
@@ -36,6 +37,7 @@ __all__ = [
     "METHODS",
     "Buffer",
     "Constants",
+    "Decided",
     "DeviceKernel",
     "DeviceMarch",
     "DeviceMemory",
@@ -59,6 +61,7 @@ __all__ = [
     "Program",
     "Tape",
     "cuda_device",
+    "decided",
     "evaluate",
     "exactly",
     "hessian",

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import checked, count, floats, wrong_shape
-from ..base.errors import SECONDS, ArgumentError, positive
+from ..base.errors import SECONDS, ArgumentError, ModelError, positive
 from ..compiler import outward
+from ..mechanisms.constrained import ClosedTree
+from .closed_trees import Ties, motion_of_closed_tree
 from .motion import ExactMotion, motion_of
 from .sets import Crossing, Stepping, tube
 
@@ -122,11 +124,12 @@ def enclose(
 ) -> Enclosure:
     """Compute a tube: boxes over time that provably contain every motion from a box of initial states.
 
-    system      a Robot, a HybridSystem without events on R(n), SE2, SO3, SE3 or products of them, or a vector
-                field y' = f(y) of NumPy operators (with v0 = None)
+    system      a Robot, a `ClosedTree`, a HybridSystem without events on R(n), SE2, SO3, SE3 or products of
+                them, or a vector field y' = f(y) of NumPy operators (with v0 = None)
     q0, v0      (nq,), (nv,): each entry is a number, or a pair (lower, upper). Fractions, and decimals in
                 quotes such as "0.1", are exact; 0.1 is the binary number next to it. A quaternion q in q0
-                stands for the rotation of q / |q|, and a box of them for all these rotations
+                stands for the rotation of q / |q|, and a box of them for all these rotations. Of a closed
+                tree, entries that the closures determine are computed from the others; give them as numbers
     t_end       end of the tube                                                                          [s]
     tau         efforts of a robot: (nv,), or a function (t, q, v) or (t, q, v, p), as in `simulate`
     joints      what acts in joints of a robot, as in `simulate`
@@ -155,9 +158,19 @@ def enclose(
         raise ArgumentError(f"order is {order}, expected {ORDERS[0]} to {ORDERS[1]}")
     if not 0 <= rounding < 1e-6:
         raise ArgumentError(f"rounding is {rounding!r}, expected a small share such as 2**-50, or 0")
-    motion = motion_of(system, q0, tau, joints, parameters or {}, rounding)
-    start = np.array([(-low, high) for low, high in map(outward, motion.start(q0, v0))])
-    steps, ends, boxes = tube(motion, start, t_end, order, PIECES)
+    given = parameters or {}
+    ties: Ties | None = None
+    if isinstance(system, ClosedTree):
+        if joints is not None:
+            raise ModelError(f"joints is {joints!r}, which a Robot takes; {system.name} has its own damping")
+        motion, ties = motion_of_closed_tree(system, q0, v0, tau, given, rounding)
+    else:
+        motion = motion_of(system, q0, tau, joints, given, rounding)
+    box = np.array([(-low, high) for low, high in map(outward, motion.start(q0, v0))])
+    start = Stepping(motion.library, order).from_box(box) if ties is None else ties.set_of(box)
+    first = box if ties is None else start.box(motion.library)
+    tied = None if ties is None else ties.tied
+    steps, ends, boxes = tube(motion, start, first, t_end, order, PIECES, tied)
     size = len(motion.names)
     times = np.array([0.0, *(step.times[1] for step in steps)])
     return Enclosure(times, ends[:, :size] * [-1, 1], boxes[:, :size] * [-1, 1], motion.names, motion, steps)

@@ -21,7 +21,7 @@ from ..base.arguments import members, short, takes_parameters, vector, wrong_sha
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ArgumentError, ConfigurationError, GraphError, ModelError, known
 from ..base.exact import Bounds, exact_bounds
-from ..compiler import Constants, FlatLayout, Function, IntervalLibrary, Tape, tape_of, trace
+from ..compiler import Constants, FlatLayout, Function, IntervalLibrary, Tape, decided, tape_of, trace
 from ..groups import LieGroup
 from ..hybrid import HybridSystem
 from ..mechanisms import Mechanism
@@ -101,7 +101,9 @@ class ExactMotion(Sendable):
 
     def tape_of(self, part: Callable[..., Any], name: str, constants: Constants) -> Tape:
         """The tape of a function of (t, q, v, p)."""
-        function = self.function(part, name)
+        return self._tape(self.function(part, name), constants)
+
+    def _tape(self, function: Function, constants: Constants) -> Tape:
         return tape_of(function, {x: k for k, x in enumerate(function.inputs["u"].flat)}, constants)
 
     @cached_property
@@ -119,21 +121,37 @@ class ExactMotion(Sendable):
             shape.append(value.shape)
             return value.reshape(-1)
 
-        constants = Constants(dict(self._constants.parameters), self.rounding, list(self._constants.bounds))
+        constants = self._more_constants()
         tape = self.tape_of(flat, "the function", constants)
         return IntervalLibrary([self.tape, tape], constants, self.size), shape[-1]
 
+    def deciding(self, part: Callable[..., Any], name: str, y: Array) -> tuple[IntervalLibrary, list[int]]:
+        """Interval arithmetic of the field and of a function (t, q, v, p), p flat, with conditions as at y.
+
+        returns  the library, whose part 1 has the function's results, and behind them differences; signs of
+                 these, for which the conditions are decided as at y
+        """
+        constants = self._more_constants()
+        free = [float(low) for low, _ in self._constants.parameters.values()]
+        function = decided(self.function(part, name), [(y, np.array(free))])
+        tape = self._tape(function.function, constants)
+        return IntervalLibrary([self.tape, tape], constants, self.size), function.signs
+
+    def _more_constants(self) -> Constants:
+        """The constants of the field, to which those of another function may be added."""
+        return Constants(dict(self._constants.parameters), self.rounding, list(self._constants.bounds))
+
     def start(self, q0: Any, v0: Any) -> list[Bounds]:
         """Exact bounds of each entry of y at t = 0."""
-        q = _entries("q0", q0, self.nq)
+        q = entries_of("q0", q0, self.nq)
         for k in self.quaternions:
             q[k : k + 4] = _unit_quaternion(q[k : k + 4], k, self.name)
-        states = [*q, *_entries("v0", v0, self.nv)]
+        states = [*q, *entries_of("v0", v0, self.nv)]
         bounds = list(self.bounds.values())
         return [*states, *(bounds[k] for k in self.wide), (Fraction(0), Fraction(0))]
 
 
-def _entries(name: str, given: Any, size: int) -> list[Bounds]:
+def entries_of(name: str, given: Any, size: int) -> list[Bounds]:
     """Exact bounds of the entries of an argument."""
     entries = [] if given is None else [*given] if isinstance(given, Iterable) else [given]
     if len(entries) != size:
@@ -200,8 +218,8 @@ def motion_of(
         field = lambda t, y, v, p: system(y)  # noqa: E731
         return ExactMotion("field", (names, []), field, NOTHING, parameters, rounding)
     raise ArgumentError(
-        f"{short(system)} cannot be enclosed; expected a Robot, a HybridSystem without events, or a vector "
-        "field f(y)"
+        f"{short(system)} cannot be enclosed; expected a Robot, a ClosedTree, a HybridSystem without events, "
+        "or a vector field f(y)"
     )
 
 
@@ -216,7 +234,7 @@ def _of_system(system: HybridSystem, parameters: Mapping[str, Any], rounding: fl
         if holds:
             raise ModelError(f"motions of {system.name} cannot be enclosed yet: {reason}")
     group = system.group
-    _need_coordinates(system.name, group)
+    need_coordinates(system.name, group)
 
     def field(t: Any, q: Array, v: Array, p: Array) -> Array:
         rate = system.vector_field(t, q, v, system.memory.type(), system.parameters.read(p))
@@ -229,29 +247,13 @@ def _of_system(system: HybridSystem, parameters: Mapping[str, Any], rounding: fl
 def _of_robot(
     robot: Robot, tau: Any, joints: Any, parameters: Mapping[str, Any], rounding: float
 ) -> ExactMotion:
-    # entries such as gravity[2] belong to parameters such as gravity
-    every = FlatLayout("parameter", {name: x.value for name, x in robot.parameters.items()})
-    for entry in parameters:
-        if entry not in every.entries:
-            raise ModelError(
-                f"parameters: {robot.name} has no parameter {entry!r}; {known(every.entries, entry)}"
-            )
-    free = dict.fromkeys(every.entries[entry] for entry in parameters)
-    moving: Any = mechanism_of(robot.with_parameters(*free) if free else robot, (), joints)
+    moving: Any = mechanism_of(with_free(robot, parameters), (), joints)
     group = moving.group
-    _need_coordinates(moving.name, group)
-    if tau is not None and not callable(tau):
-        tau = vector("tau", tau, moving.nu)
-    named = takes_parameters(tau)
+    need_coordinates(moving.name, group)
+    efforts = efforts_of(moving, tau)
 
     def field(t: Any, q: Array, v: Array, p: Array) -> Array:
-        if tau is None:
-            u = np.zeros(moving.nu, int)
-        elif callable(tau):
-            u = np.asarray(tau(t, q, v, *([moving.layout.read(p)] if named else [])))
-        else:
-            u = tau
-        here, u, _ = moving.given(np.concatenate([u, p]))
+        here, u, _ = moving.given(np.concatenate([efforts(t, q, v, p), p]))
         velocity, acceleration = here.rates(t, q, v, u)
         return np.concatenate([group.coordinate_rate(q, velocity), acceleration])
 
@@ -260,7 +262,36 @@ def _of_robot(
     return ExactMotion(moving.name, names, field, moving.layout, parameters, rounding, group.quaternions)
 
 
-def _need_coordinates(name: str, group: LieGroup) -> None:
+def with_free(system: Any, parameters: Mapping[str, Any]) -> Any:
+    """A robot or closed tree whose parameters, of which entries have bounds, are inputs."""
+    # entries such as gravity[2] belong to parameters such as gravity
+    every = FlatLayout("parameter", {name: x.value for name, x in system.parameters.items()})
+    for entry in parameters:
+        if entry not in every.entries:
+            raise ModelError(
+                f"parameters: {system.name} has no parameter {entry!r}; {known(every.entries, entry)}"
+            )
+    free = dict.fromkeys(every.entries[entry] for entry in parameters)
+    return system.with_parameters(*free) if free else system
+
+
+def efforts_of(moving: Any, tau: Any) -> Callable[[Any, Array, Array, Array], Array]:
+    """Efforts (nu,) of a mechanism at (t, q, v, p), from what `enclose` was given."""
+    if tau is not None and not callable(tau):
+        tau = vector("tau", tau, moving.nu)
+    named = takes_parameters(tau)
+
+    def efforts(t: Any, q: Array, v: Array, p: Array) -> Array:
+        if tau is None:
+            return np.zeros(moving.nu, int)
+        if callable(tau):
+            return np.asarray(tau(t, q, v, *([moving.layout.read(p)] if named else [])))
+        return np.asarray(tau)
+
+    return efforts
+
+
+def need_coordinates(name: str, group: LieGroup) -> None:
     """Refuse groups whose coordinates are neither global nor unit quaternions."""
     if group.nq != group.dim + len(group.quaternions):
         raise ModelError(

@@ -14,6 +14,7 @@ Jackson 1999): a box along these directions fits what a step has turned and stre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,15 +59,31 @@ class MotionSet:
         return library.combine("add", exactly(self.c), reach)
 
 
+class Moved(NamedTuple):
+    """A set after a step, { c + A a + DB b + rest }, before it gets new axes.
+
+    DB    (N, N, 2), with b in `beta`
+    rest  what was rounded and estimated in the step, (N, 2)
+    """
+
+    c: Array
+    A: Array
+    alpha: Array
+    DB: Array
+    beta: Array
+    rest: Array
+
+
 class Passage(NamedTuple):
     """The results of a step.
 
-    end     the set after it, and its `box` (N, 2)
+    moved   the set after it before it has new axes, `end` with these, and its `box` (N, 2)
     seen    boxes (pieces, results, 2) of what is observed on the way
     centre  the end (N, 2) of the motion from c
     D       derivatives (N, N, 2) of the end by all states of the set
     """
 
+    moved: Moved
     end: MotionSet
     box: Array
     seen: Array
@@ -127,31 +144,36 @@ class Stepping:
         alpha = np.stack([start.alpha, start.alpha], axis=-1)
         rest = library.combine("add", rest, library.product(left, alpha[:, None])[:, 0])
         DB = library.product(D, exactly(start.B))
+        moved = Moved(c, A, start.alpha, DB, start.beta, rest)
         B = _directions(middle(DB), start.beta.max(axis=-1))
-        inverse = self._inverse(B)
-        turned = library.product(library.product(inverse, DB), start.beta[:, None])
-        beta = library.combine("add", turned, library.product(inverse, rest[:, None]))[:, 0]
-        end = MotionSet(c, A, start.alpha, B, beta)
-        return Passage(end, np.minimum(ends, end.box(library)), seen, centre, D)
-
-    def _inverse(self, Q: Array) -> Array:
-        """Bounds of Q^-1 for a nearly orthogonal Q: (1 - E)^-1 Q^T with E = 1 - Q^T Q.
-
-        (1 - E)^-1 - 1 has entries of at most |E| / (1 - |E|) in each row, with the maximum norm |E|.
-        """
-        library = self.library
-        n = len(Q)
-        E = library.combine("sub", exactly(np.eye(n)), library.multiplied(Q.T, exactly(Q)))
-        size = np.nextafter(E.max(axis=-1).sum(axis=-1).max() * (1 + 1e-12), np.inf)
-        if not size < 0.5:
-            raise NotProved("the directions of the tube are nearly dependent")
-        error = np.nextafter(2 * size, np.inf) * np.abs(Q.T).max(axis=0)
-        error = np.broadcast_to(np.nextafter(error, np.inf), (n, n))
-        return library.combine("add", exactly(Q.T), np.stack([error, error], axis=-1))
+        end = MotionSet(c, A, start.alpha, B, along_axes(library, B, DB, start.beta, rest))
+        return Passage(moved, end, np.minimum(ends, end.box(library)), seen, centre, D)
 
     def duration(self, times: tuple[float, float]) -> Array:
         """The interval (2,) of the exact difference of two times."""
         return self.library.combine("sub", exactly(times[1]), exactly(times[0]))
+
+
+def along_axes(library: IntervalLibrary, Q: Array, DB: Array, beta: Array, rest: Array) -> Array:
+    """The box (k, 2) of Q^-1 (DB b + rest), b in beta, for nearly orthogonal axes Q (k, k)."""
+    inverse = inverse_of(library, Q)
+    turned = library.product(library.product(inverse, DB), beta[:, None])
+    return library.combine("add", turned, library.product(inverse, rest[:, None]))[:, 0]
+
+
+def inverse_of(library: IntervalLibrary, Q: Array) -> Array:
+    """Bounds of Q^-1 for a nearly orthogonal Q: (1 - E)^-1 Q^T with E = 1 - Q^T Q.
+
+    (1 - E)^-1 - 1 has entries of at most |E| / (1 - |E|) in each row, with the maximum norm |E|.
+    """
+    n = len(Q)
+    E = library.combine("sub", exactly(np.eye(n)), library.multiplied(Q.T, exactly(Q)))
+    size = np.nextafter(E.max(axis=-1).sum(axis=-1).max() * (1 + 1e-12), np.inf)
+    if not size < 0.5:
+        raise NotProved("the directions of the tube are nearly dependent")
+    error = np.nextafter(2 * size, np.inf) * np.abs(Q.T).max(axis=0)
+    error = np.broadcast_to(np.nextafter(error, np.inf), (n, n))
+    return library.combine("add", exactly(Q.T), np.stack([error, error], axis=-1))
 
 
 def _directions(M: Array, reach: Array) -> Array:
@@ -165,12 +187,23 @@ def _directions(M: Array, reach: Array) -> Array:
     return np.linalg.qr(M[:, order])[0]
 
 
-def tube(motion: ExactMotion, start: Array, t_end: float, order: int, pieces: int) -> tuple[Any, ...]:
-    """Steps, boxes at their ends (m + 1, N, 2), and boxes on the way (m, N, 2), from a box (N, 2)."""
+def tube(
+    motion: ExactMotion,
+    start: MotionSet,
+    box: Array,
+    t_end: float,
+    order: int,
+    pieces: int,
+    tied: Callable[[Moved], MotionSet | None] | None = None,
+) -> tuple[Any, ...]:
+    """Steps, boxes at their ends (m + 1, N, 2), and boxes on the way (m, N, 2), from a set in a box (N, 2).
+
+    tied  a set with all those states of a set that motions can have; None: the set itself
+    """
     stepping = Stepping(motion.library, order)
     library = motion.library
-    now = stepping.from_box(start)
-    steps, ends, between = [], [start], []
+    now = start
+    steps, ends, between = [], [box], []
     t = 0.0
     h = t_end / 8
     while t < t_end:
@@ -192,9 +225,10 @@ def tube(motion: ExactMotion, start: Array, t_end: float, order: int, pieces: in
             h = (to - t) * 0.6
             growth = 1.1
         steps.append(Crossing(now, (t, to), order))
-        ends.append(passage.box)
         between.append(passage.seen.max(axis=0))
-        now = _at_time(passage.end, to)
+        fewer = None if tied is None else tied(passage.moved)
+        now = _at_time(fewer or passage.end, to)
+        ends.append(np.minimum(passage.box, now.box(library)))
         h = (to - t) * growth
         t = to
     return steps, np.stack(ends), np.stack(between)

@@ -8,8 +8,9 @@ functions, traced for each phase:
    after the last phase the constants of the first. Traces fold them, so that `where` of a flag is decided.
 2. Other memory is a state of the phase, if it matters: if the field, a guard, or a memory of the next phase
    that matters depends on it. An anchor in flight does not, because touch-down sets it anew.
-3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, like
-   the signs of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
+3. Other conditions are decided as at sample states (`compiler.decided`). Their signs are proved along the
+   phase, like the signs of guards, and at its end; a guard that ends the phase has the sign of its direction
+   behind it.
 4. Between events the update must leave q, v and this memory as they are.
 5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
    since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
@@ -27,11 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import Constants, Expr, Function, Tape, trace
+from ...compiler import Constants, Decided, Expr, Function, Tape, decided, trace
 from ...hybrid import HybridSystem
 from ..orbit import PeriodicOrbit
 from ..segments import AT_START
-from .branches import Decided, decided, must_be_closed
 from .closing import closing_of, drive_of, lifted, must_be_rotations, period_of, rotations_of
 from .equations import (
     ExactEquations,
@@ -134,6 +134,16 @@ def equations_of(
     )
     must_be_rotations(equations)
     return equations, Course(start, durations)
+
+
+def _must_be_closed(function: Function, system: str) -> None:
+    """ProofError for a function that depends on a condition which changes between two events."""
+    open_ones = set(function.inputs["open"].flat)
+    if any(x in open_ones for x in function.nodes):
+        raise ProofError(
+            f"a condition in {function.name} of {system} is not the same at all times between two events: "
+            "make its change an event, by a guard"
+        )
 
 
 def _section(
@@ -480,7 +490,7 @@ def _phase(
     functions.must_be_quiet()
 
     def tape(function: Function) -> Tape:
-        must_be_closed(function, system.name)
+        _must_be_closed(function, system.name)
         if any(x is function.inputs["t"][()] for x in function.nodes):
             raise ProofError(
                 f"{function.name} of {system.name} depends on the time t; if it is driven, give its period "

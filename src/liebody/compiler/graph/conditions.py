@@ -1,8 +1,8 @@
-"""Decides the conditions of traced functions: which branch of a `where` holds in a phase.
+"""Decides the conditions of traced functions: which branch of a `where` holds at some states.
 
-A condition compares two numbers, a < b; minimum, maximum, absolute value and sign do, too. Along a phase the
-difference b - a has one sign. Floats at sample states say which: so each `where` becomes one of its branches,
-and the function smooth. That the differences have these signs is then proved, as for guards.
+A condition compares two numbers, a < b; minimum, maximum, absolute value and sign do, too. Near these states
+the difference b - a has one sign. Floats say which: so each `where` becomes one of its branches, and the
+function smooth. Proofs then show that the differences have these signs wherever they use the function.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import GraphError
-from ...compiler import CONDITIONS, Expr, Function, evaluate, trace
-from .equations import ProofError
+from .graph import CONDITIONS, Expr, Function, evaluate, trace
 
 Array = Any
 COMPARED = ("lt", "le", "eq", "minimum", "maximum")  # of two operands
@@ -47,16 +46,6 @@ class Decided:
     def value(function: Function, *arguments: Any) -> Array:
         """A function of some of these outputs, which depends on no open selection."""
         return np.asarray(function(*arguments, np.zeros(function.inputs["open"].shape)))
-
-
-def must_be_closed(function: Function, system: str) -> None:
-    """ProofError for a function that depends on a condition which changes between two events."""
-    open_ones = set(function.inputs["open"].flat)
-    if any(x in open_ones for x in function.nodes):
-        raise ProofError(
-            f"a condition in {function.name} of {system} is not the same at all times between two events: "
-            "make its change an event, by a guard"
-        )
 
 
 def decided(
