@@ -105,6 +105,13 @@ def test_bounds_contain_all_exact_solutions_and_are_close(from_start, most, fact
         bound = linear.bound(np.abs(e)[:, None])[:, 0]
         for a, b in zip(bound.tolist(), largest, strict=True):
             assert b <= Fraction(a) <= Fraction(factor) * b + Fraction(1e-12)
+        # what cancels in C Y does not widen bounds of C x for the last node x
+        C = rng.normal(size=(2, STATES[1]))
+        rows = [applied(list(zip(*Y[-1 - STATES[1] : -1], strict=True)), row) for row in C]
+        largest = applied(rows, np.abs(e), absolute=True)
+        bound = linear.bound_at_end(exactly(C), np.abs(e)[:, None])[:, 0]
+        for a, b in zip(bound.tolist(), largest, strict=True):
+            assert b <= Fraction(a) <= Fraction(factor) * b + Fraction(1e-12)
         # what is left of the equations
         left = linear.left(exactly(e)[:, None], x)[:, 0]
         A = dense(derivatives, from_start)
@@ -191,12 +198,21 @@ def test_balls_of_the_checker_contain_exact_solutions(monkeypatch, from_start, m
     rng = np.random.default_rng(6)
     middle, radius = rng.normal(size=len(Y)), 1e-3 * rng.random(len(Y))
     right = flint.arb_mat([[flint.arb(a, b)] for a, b in zip(middle.tolist(), radius.tolist())])
-    x = of_checker.Elimination(given, from_start).solve(right)
+    linear = of_checker.Elimination(given, from_start)
+    x = linear.solve(right)
     centre, reach = applied(Y, middle), applied(Y, radius, absolute=True)
     for k, (a, b) in enumerate(zip(centre, reach, strict=True)):
         low, high = (flint.arb(flint.fmpq(y.numerator, y.denominator)) for y in (a - b, a + b))
         assert x[k, 0].contains(low.mid()) and x[k, 0].contains(high.mid())
         assert x[k, 0].rad() < 30 * float(b) + 1e-20
+    # what cancels in C Y does not widen C x for the last node x
+    C = rng.normal(size=(2, STATES[1]))
+    rows = [applied(list(zip(*Y[-1 - STATES[1] : -1], strict=True)), row) for row in C]
+    ends = linear.at_end(matrix(C), right)
+    for k, (a, b) in enumerate(zip(applied(rows, middle), applied(rows, radius, absolute=True), strict=True)):
+        low, high = (flint.arb(flint.fmpq(y.numerator, y.denominator)) for y in (a - b, a + b))
+        assert ends[k, 0].contains(low.mid()) and ends[k, 0].contains(high.mid())
+        assert ends[k, 0].rad() < (1 + 1e-6 if most > len(Y) else 30) * float(b) + 1e-20
 
 
 def test_a_box_is_claimed_only_if_it_holds_with_steps_as_long_as_those_of_the_checker(monkeypatch):

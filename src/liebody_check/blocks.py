@@ -182,9 +182,8 @@ class Elimination:
         rows = Derivatives(phases, self.M.along - A.along, A.places).times(x, 0)
         return self.starting(rows, x * 0)
 
-    def solve(self, e: arb_mat) -> arb_mat:
-        """Balls (n, p) with the solution for each right side in balls (n, p)."""
-        # right sides of the long steps: what right sides of their steps add up to
+    def _at_long_steps(self, e: arb_mat) -> tuple[arb_mat, list[list[arb_mat]]]:
+        """Right sides of the long steps, which Y takes to their unknowns; and what each of them adds."""
         added, rows = [], []
         for part, (steps, section, jump) in zip(self.parts, self.M.right_sides(e)):
             place = 0
@@ -197,7 +196,19 @@ class Elimination:
         p = e.ncols()
         most = [_most([row[j] for row in rows]) for j in range(p)]
         right = [[x + arb(0, 2 * off * m) for x, m in zip(row, most)] for row, off in zip(rows, self.off)]
-        y = self.Y * arb_mat(right)
+        return arb_mat(right), added
+
+    def at_end(self, C: arb_mat, e: arb_mat) -> arb_mat:
+        """C times the last node of the solutions; errors that cancel in the product do not widen it."""
+        n, M = self.Y.nrows(), C.ncols()
+        right, _ = self._at_long_steps(e)
+        return C * _rows(self.Y, n - 1 - M, n - 1) * right
+
+    def solve(self, e: arb_mat) -> arb_mat:
+        """Balls (n, p) with the solution for each right side in balls (n, p)."""
+        right, added = self._at_long_steps(e)
+        p = e.ncols()
+        y = self.Y * right
         # back from the ends of long steps to the states between
         found = []
         further = iter(added)

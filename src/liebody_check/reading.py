@@ -15,7 +15,9 @@ FORMAT_OF_FAMILIES = "liebody certificate 3"
 FORMAT_OF_BIFURCATIONS = "liebody certificate 4"
 FORMAT_OF_BASINS = "liebody certificate 5"
 FORMAT_OF_CLOSINGS = "liebody certificate 6"
+FORMAT_OF_SECTIONS = "liebody certificate 7"  # basins; those of format 5 have no section at an event
 SIGNS = {"fold": 1, "flip": -1}
+PIECES, MOST_PIECES = 4, 64  # of a basin: of files that do not say how many, and the most
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
@@ -243,14 +245,20 @@ class Column:
 class BasinClaim:
     """The content of a certificate of a basin.
 
-    claim    the content about the orbit
-    axes     V: starts are c + V a around the first node c, with |a| <= size; a row for each state
-    columns  one for each axis
+    claim      the content about the orbit
+    axes       V: starts are c + V a + s n around the first node c, with |a| <= size; a row for each state
+    normal     n, across the section of the starts; None: there is none, and starts are c + V a
+    thickness  an upper bound of |s|
+    pieces     of the segments over which derivatives are averaged
+    columns    one for each axis
     """
 
     claim: Claim
     axes: tuple[tuple[Fraction, ...], ...]
+    normal: tuple[Fraction, ...] | None
     size: Fraction
+    thickness: Fraction
+    pieces: int
     columns: tuple[Column, ...]
 
 
@@ -263,6 +271,7 @@ def read(data: Mapping[str, Any]) -> AnyClaim:
         FORMAT_OF_FAMILIES: _read_family,
         FORMAT_OF_BIFURCATIONS: _read_bifurcation,
         FORMAT_OF_BASINS: _read_basin,
+        FORMAT_OF_SECTIONS: _read_basin,
     }
     try:
         if data["format"] == FORMAT_OF_CLOSINGS and "parts" in data:
@@ -283,6 +292,7 @@ def _read(data: Mapping[str, Any]) -> Claim:
         FORMAT_OF_BIFURCATIONS,
         FORMAT_OF_BASINS,
         FORMAT_OF_CLOSINGS,
+        FORMAT_OF_SECTIONS,
     )
     known_format = data["format"] in formats
     _need(known_format, f"the format is {data['format']!r}, expected one of {', '.join(formats)}")
@@ -355,20 +365,33 @@ def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
 
 def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
     """The claim of a basin: its orbit, the set of starts, and boxes around their motions."""
-    _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"})
+    new = {"normal", "thickness", "pieces"} if data["format"] == FORMAT_OF_SECTIONS else set()
+    _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"} | new)
     rows = data["phases"] if "phases" in data else [data]
     claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
     _need(not claim.symmetries, "basins of orbits up to a symmetry are not known")
-    # axes span all starts: of the section y_j = c, or of all states where the section is a guard
+    # axes span all starts: of the section, or of all states where there is none
     N = len(claim.phases[0].states)
     section = claim.phases[-1].coordinate
+    size = _binary(data["size"])
+    if new:
+        normal = tuple(_binary(x) for x in data["normal"]) or None
+        thickness = _binary(data["thickness"])
+        pieces = _index(data["pieces"], MOST_PIECES + 1)
+    else:
+        normal = None if section is None else tuple(Fraction(k == section) for k in range(N))
+        thickness, pieces = size, PIECES
+    _need(normal is None or len(normal) == N, "the normal has not as many entries as there are states")
+    if section is not None:
+        _need(normal is not None, "there is no normal of the section")
+        low, high = claim.constants[claim.phases[-1].section.nodes[N][1]]
+        _need(low == high, "the section has bounds, expected a number")
     axes = tuple(tuple(_binary(x) for x in row) for row in data["axes"])
-    free = N - (section is not None)
+    free = N - (normal is not None)
     _need(free >= 1, "the section is a point")
     _need(len(axes) == N and all(len(row) == free for row in axes), "the axes are no basis of the section")
-    _need(section is None or not any(axes[section]), "an axis leaves the section")
-    size = _binary(data["size"])
-    _need(size > 0, "the size of the basin is not positive")
+    _need(size > 0 and thickness > 0, "the size of the basin is not positive")
+    _need(pieces > 0, "the number of pieces is not positive")
     unknowns = sum(2 * len(phase.states) * len(phase.nodes) + 1 for phase in claim.phases)
     columns = []
     for x in data["columns"]:
@@ -376,7 +399,7 @@ def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
         _need(len(reach) == unknowns and min(reach) > 0, "the boxes around the motions do not fit")
         columns.append(Column(_changes(claim, x["changes"]), reach))
     _need(len(columns) == free, "the numbers of axes and columns do not fit")
-    return BasinClaim(claim, axes, size, tuple(columns))
+    return BasinClaim(claim, axes, normal, size, thickness, pieces, tuple(columns))
 
 
 def _must_know(data: Mapping[str, Any], names: set[str]) -> None:

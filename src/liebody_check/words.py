@@ -194,20 +194,29 @@ def theorem_of_basin(proof: Any) -> str:
     claim = proof.claim.claim
     first, last = claim.phases[0], claim.phases[-1]
     if last.coordinate is not None:
-        name = first.states[last.coordinate]
-        which = f" with {name} = {_exact(first.nodes[0][last.coordinate])}"
+        _, constant = last.section.nodes[last.section.inputs]
+        which = f" with {first.states[last.coordinate]} = {_exact(claim.constants[constant][0])}"
     else:
         which = " of phase 1" if len(claim.phases) > 1 else ""
         if proof.zero:
             verb = "is" if len(proof.zero) == 1 else "are"
             which += f" in which {' and '.join(proof.zero)} {verb} zero, as behind a jump at {last.event[0]}"
+    size = _exact(proof.claim.size)
+    if proof.claim.normal is None:
+        named = "V the matrix of axes"
+        state, within = "x", f"|V^-1 (x - c)| <= {size}"
+        inverse = "V^-1"
+    else:
+        named = "V the matrix of axes and n the normal"
+        state, within = "x = c + V a + s n", f"|a| <= {size} and |s| <= {_exact(proof.claim.thickness)}"
+        inverse = "L"
     lines = [
         *_lines_of(proof.orbit),
-        "Let c be the first node and V the matrix of axes of the certificate, and |.| the Euclidean length.",
-        f"Every motion converges to this orbit that starts at a state x{which}, with |V^-1 (x - c)| <= "
-        f"{_exact(proof.claim.size)}.",
-        "With each return x comes nearer to the orbit's start x*: |V^-1 (x - x*)| shrinks to "
-        f"{_up(_fraction(proof.contraction), 3)} of itself, or less.",
+        f"Let c be the first node, {named} of the certificate, and |.| the Euclidean length.",
+        f"Every motion converges to this orbit that starts at a state {state}{which}, with {within}.",
+        f"With each return x comes nearer to the orbit's start x*: |{inverse} (x - x*)| shrinks to "
+        f"{_up(_fraction(proof.contraction), 3)} of itself, or less"
+        f"{', where a = L (x - c)' if proof.claim.normal is not None else ''}.",
         f"All such states x within {_down(_fraction(proof.inside), 3)} of c are among them.",
         _checked_by(proof),
     ]

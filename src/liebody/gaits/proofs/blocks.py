@@ -242,20 +242,36 @@ class BlockElimination:
         to |y| < t r: so |y| < r. For e = 0 the same holds with each multiple of r, so that only 0 is a
         solution.
         """
+        y, b, _ = self._bounds_of_long_steps(d)
+        states = [part.reached(x, *z) for part, x, z in zip(self.parts, b, self.long.split(y), strict=True)]
+        return self._joined(y, states)
+
+    def bound_at_end(self, C: Array, d: Array) -> Array:
+        """Upper bounds (k, p) of |C x| for the last nodes x of these solutions, with intervals C (k, M, 2).
+
+        What cancels in C M^-1 does not add to them.
+        """
+        _, _, e = self._bounds_of_long_steps(d)
+        n, M = len(self.Y), C.shape[1]
+        Y = self.Y[n - 1 - M : n - 1]
+        centre = middle(C)
+        off = np.maximum(C[..., 1] - centre, C[..., 0] + centre)
+        size = _within(centre @ Y, abs(centre) @ abs(Y), M) + off @ abs(Y)
+        return size @ e * ROUNDED**2
+
+    def _bounds_of_long_steps(self, d: Array) -> tuple[Array, list[Array], Array]:
+        """Bounds of the unknowns of long steps, of b in all nodes, and of what Y takes to the unknowns."""
         r = self._of_long_steps(d, np.zeros((len(self.Y), d.shape[-1])))[0]
         for _ in range(TRIES):
             r = 1.25 * r + TINY
-            y, b = self._of_long_steps(d, r)
+            y, b, e = self._of_long_steps(d, r)
             if (y < r).all():
-                states = [
-                    part.reached(x, *z) for part, x, z in zip(self.parts, b, self.long.split(y), strict=True)
-                ]
-                return self._joined(y, states)
+                return y, b, e
             r = np.maximum(r, y)
         raise NotProved("the equations of the orbit are nearly singular")
 
-    def _of_long_steps(self, d: Array, r: Array) -> tuple[Array, list[Array]]:
-        """Bounds of the unknowns of long steps, if r bounds them, too, and of b in all nodes."""
+    def _of_long_steps(self, d: Array, r: Array) -> tuple[Array, list[Array], Array]:
+        """Bounds of the unknowns of long steps, if r bounds them, too, and the two others."""
         rows, every = [], []
         parts = zip(self.parts, self.M.rows(d), self.long.split(r), strict=True)
         for part, (steps, section, jump), z in parts:
@@ -267,7 +283,7 @@ class BlockElimination:
         if not self.off.max() < 0.5:
             raise NotProved("the equations of the orbit are nearly singular")
         e = e + 2 * self.off[:, None] * e.max(axis=0)
-        return abs(self.Y) @ e * ROUNDED**2, every
+        return abs(self.Y) @ e * ROUNDED**2, every, e
 
     def left(self, e: Array, x: Array) -> Array:
         """Upper bounds (n, p) of |e - M x| for intervals e (n, p, 2) and numbers x."""
