@@ -627,11 +627,11 @@ def test_the_hopper_of_the_gaits_page_is_proved(tmp_path):
     )
     certificate = prove(gait)
     low, high = certificate.period
-    assert low <= 0.37199724126 <= high and high - low < 1e-10
+    assert low <= 0.3719972412601437 <= high and high - low < 1e-11
     low, high = certificate.shift[0]
-    assert low < 0.08776517 < high + 1e-8 and high - low < 1e-9
+    assert low <= 0.0877651650378935 <= high and high - low < 1e-11
     assert len(certificate.data["phases"]) == 12 and len(certificate.nodes) > 20000
-    assert certificate.stable and certificate.largest_multiplier < 1
+    assert certificate.stable and certificate.largest_multiplier < 0.8
     certificate.save(tmp_path / "hopper.json")
     claim = read(json.loads((tmp_path / "hopper.json").read_text()))
     assert claim.nodes == len(certificate.nodes) and len(set(claim.radii)) > 1000
