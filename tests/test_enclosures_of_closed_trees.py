@@ -12,7 +12,10 @@ from test_velocity_constraints import sleigh_in_joints
 
 import liebody as lb
 from liebody.base.errors import ArgumentError, ConfigurationError, ModelError
-from liebody.enclosures.closed_trees import eliminated, pivots
+from liebody.compiler import exactly
+from liebody.enclosures import EnclosureError
+from liebody.enclosures.closed_trees import eliminated, motion_of_closed_tree, pivots
+from liebody.enclosures.sets import Moved
 from liebody.groups import Revolute, Spherical
 from liebody.mechanisms.constrained import ClosedTree, Closure
 
@@ -196,3 +199,52 @@ def test_elimination_takes_independent_rows_and_columns():
     A, B = J[np.ix_(rows, columns)], random.normal(size=(3, 2))
     assert np.allclose(eliminated(A, B).astype(float), np.linalg.solve(A, B), atol=1e-13)
     assert len(pivots(np.zeros((2, 3)))[0]) == 0
+
+
+def test_a_driven_linkage_follows_its_drive():
+    """No entry is free: the drive and the closures determine all of them at each time."""
+
+    def angle(t):
+        return ANGLE + 0.5 * np.sin(3 * t)
+
+    driven = parallelogram().with_prescribed({"crank": angle})
+    tube = lb.enclose(driven, START[0], [1.5, -1.5, 1.5], 0.3)
+    t = mp.mpf(0.3)
+    q, v = mp.mpf(ANGLE) + mp.sin(3 * t) / 2, mp.cos(3 * t) * 3 / 2
+    assert inside(tube.ends[-1], [q, -q, q, v, -v, v]) and tube.width < 1e-12
+
+
+def test_decimals_in_quotes_are_single_values():
+    tube = lb.enclose(parallelogram(), ["0.6", "-0.6", "0.6"], ["0.5", "-0.5", "0.5"], 0.2)
+    assert inside(tube.ends[-1], swings(0.2, mp.mpf("0.6"))) and tube.width < 1e-11
+
+
+def test_a_singular_start_is_refused():
+    """The flat parallelogram, from where two motions go on; its closures are dependent only there."""
+    with pytest.raises(
+        EnclosureError, match="more of their equations are independent there than at the start"
+    ):
+        lb.enclose(parallelogram(), [0, 0, 0], START[1], 0.2)
+
+
+def crossed(angle):
+    """The other position of the parallelogram at this angle of the crank: mirrored at a diagonal."""
+    crank, ground = np.exp(-1j * angle), ACROSS + 0j  # x - iz
+    along = (ground - crank) / abs(ground - crank)
+    tip = crank + along**2 * ACROSS
+    return [angle, -np.angle(tip - crank) - angle, -np.angle(tip - ground)]
+
+
+def test_a_set_with_two_positions_keeps_both():
+    """Newton's method finds one solution near the centre of a set; the motion may be the other one."""
+    closed, angle = parallelogram(), 2.5
+    positions = np.array([[angle, -angle, angle], crossed(angle)])
+    assert all(np.abs(closed.residuals(0.0, q, np.zeros(3))[0]).max() < 1e-14 for q in positions)
+    _, ties = motion_of_closed_tree(closed, positions[0], np.zeros(3), None, {}, 0.0)
+    n = 7
+    around = np.zeros((n, 2))
+    around[:3] = 1.01 * np.abs(positions[1] - positions[0])[:, None]
+    centre = np.concatenate([positions[0], np.zeros(n - 3)])
+    moved = Moved(centre, np.eye(n), np.zeros(n), exactly(np.eye(n)), around, np.zeros((n, 2)))
+    box = ties.tied(moved).box(ties.library)[:3] * [-1, 1]
+    assert all(inside(box, q) for q in positions)

@@ -12,7 +12,7 @@ import pytest
 from arb_digits import arb_digits
 
 from liebody import scalars
-from liebody.base.errors import CompilerError, GraphError
+from liebody.base.errors import ArgumentError, CompilerError, GraphError
 from liebody.compiler import Constants, IntervalLibrary, NotProved, exactly, tape_of, trace
 from liebody.compiler.native import build
 from liebody.compiler.native import intervals as native
@@ -530,6 +530,15 @@ def test_many_boxes_in_one_call_have_the_bounds_of_each():
     times[1, 2] = exactly(50.0)
     with pytest.raises(NotProved):
         arithmetic.move(boxes, times, 12)
+
+
+def test_more_directions_and_higher_orders_than_c_has_room_for_are_refused():
+    arithmetic = library(lambda y: y, 2)
+    with pytest.raises(ArgumentError, match=r"3 directions of derivatives are given.* at most 2"):
+        arithmetic.evaluate(0, exactly([1.0, 2.0]), exactly(np.ones((2, 3))))
+    for order in (0, 31):
+        with pytest.raises(ArgumentError, match=f"order of Taylor's formula is {order}, expected 1 to 30"):
+            arithmetic.move(exactly([1.0, 2.0]), exactly(0.1), order)
 
 
 def test_constants_are_enclosed_by_the_nearest_doubles():

@@ -129,7 +129,8 @@ def enclose(
     q0, v0      (nq,), (nv,): each entry is a number, or a pair (lower, upper). Fractions, and decimals in
                 quotes such as "0.1", are exact; 0.1 is the binary number next to it. A quaternion q in q0
                 stands for the rotation of q / |q|, and a box of them for all these rotations. Of a closed
-                tree, entries that the closures determine are computed from the others; give them as numbers
+                tree, entries that the closures and |q| = 1 determine are computed from the others; give them
+                as numbers
     t_end       end of the tube                                                                          [s]
     tau         efforts of a robot: (nv,), or a function (t, q, v) or (t, q, v, p), as in `simulate`
     joints      what acts in joints of a robot, as in `simulate`
@@ -147,7 +148,7 @@ def enclose(
 
     Raises EnclosureError if the tube cannot be continued; the message has the time and what may help. Raises
     ModelError for systems that are not covered, GraphError for operations without a rule, and
-    ConfigurationError for quaternions whose norm is not one.
+    ConfigurationError for quaternions whose norm is not one, and starts off the closures of a closed tree.
 
         tube = lb.enclose(lb.models.double_pendulum(), [(1.0, 1.001), 0.0], [0.0, 0.0], 1.0)
         tube.boxes, tube.at(0.5)
@@ -166,8 +167,12 @@ def enclose(
         motion, ties = motion_of_closed_tree(system, q0, v0, tau, given, rounding)
     else:
         motion = motion_of(system, q0, tau, joints, given, rounding)
-    box = np.array([(-low, high) for low, high in map(outward, motion.start(q0, v0))])
-    start = Stepping(motion.library, order).from_box(box) if ties is None else ties.set_of(box)
+    bounds = motion.start(q0, v0)
+    box = np.array([(-low, high) for low, high in map(outward, bounds)])
+    if ties is None:
+        start = Stepping(motion.library, order).from_box(box)
+    else:
+        start = ties.set_of(box, [low == high for low, high in bounds])
     first = box if ties is None else start.box(motion.library)
     tied = None if ties is None else ties.tied
     steps, ends, boxes = tube(motion, start, first, t_end, order, PIECES, tied)

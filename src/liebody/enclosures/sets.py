@@ -146,7 +146,9 @@ class Stepping:
         DB = library.product(D, exactly(start.B))
         moved = Moved(c, A, start.alpha, DB, start.beta, rest)
         B = _directions(middle(DB), start.beta.max(axis=-1))
-        end = MotionSet(c, A, start.alpha, B, along_axes(library, B, DB, start.beta, rest))
+        end = MotionSet(
+            c, A, start.alpha, B, along_axes(library, inverse_of(library, B), DB, start.beta, rest)
+        )
         return Passage(moved, end, np.minimum(ends, end.box(library)), seen, centre, D)
 
     def duration(self, times: tuple[float, float]) -> Array:
@@ -154,9 +156,8 @@ class Stepping:
         return self.library.combine("sub", exactly(times[1]), exactly(times[0]))
 
 
-def along_axes(library: IntervalLibrary, Q: Array, DB: Array, beta: Array, rest: Array) -> Array:
-    """The box (k, 2) of Q^-1 (DB b + rest), b in beta, for nearly orthogonal axes Q (k, k)."""
-    inverse = inverse_of(library, Q)
+def along_axes(library: IntervalLibrary, inverse: Array, DB: Array, beta: Array, rest: Array) -> Array:
+    """The box (k, 2) of Q^-1 (DB b + rest), b in beta, for axes with the `inverse` Q^-1 (k, k, 2)."""
     turned = library.product(library.product(inverse, DB), beta[:, None])
     return library.combine("add", turned, library.product(inverse, rest[:, None]))[:, 0]
 
@@ -168,10 +169,10 @@ def inverse_of(library: IntervalLibrary, Q: Array) -> Array:
     """
     n = len(Q)
     E = library.combine("sub", exactly(np.eye(n)), library.multiplied(Q.T, exactly(Q)))
-    size = np.nextafter(E.max(axis=-1).sum(axis=-1).max() * (1 + 1e-12), np.inf)
+    size = np.nextafter(E.max(axis=-1).sum(axis=-1).max(initial=0.0) * (1 + 1e-12), np.inf)
     if not size < 0.5:
         raise NotProved("the directions of the tube are nearly dependent")
-    error = np.nextafter(2 * size, np.inf) * np.abs(Q.T).max(axis=0)
+    error = np.nextafter(2 * size, np.inf) * np.abs(Q.T).max(axis=0, initial=0.0)
     error = np.broadcast_to(np.nextafter(error, np.inf), (n, n))
     return library.combine("add", exactly(Q.T), np.stack([error, error], axis=-1))
 
@@ -198,7 +199,8 @@ def tube(
 ) -> tuple[Any, ...]:
     """Steps, boxes at their ends (m + 1, N, 2), and boxes on the way (m, N, 2), from a set in a box (N, 2).
 
-    tied  a set with all those states of a set that motions can have; None: the set itself
+    tied  leaves out states of a set after a step that no motion can have; where it returns None, and without
+          it, all states stay
     """
     stepping = Stepping(motion.library, order)
     library = motion.library
@@ -226,7 +228,9 @@ def tube(
             growth = 1.1
         steps.append(Crossing(now, (t, to), order))
         between.append(passage.seen.max(axis=0))
-        fewer = None if tied is None else tied(passage.moved)
+        # all motions have this time, while the centre's is rounded
+        moved = passage.moved._replace(c=np.append(passage.moved.c[:-1], to))
+        fewer = None if tied is None else tied(moved)
         now = _at_time(fewer or passage.end, to)
         ends.append(np.minimum(passage.box, now.box(library)))
         h = (to - t) * growth
@@ -250,7 +254,7 @@ def _is_short(library: IntervalLibrary, start: MotionSet, passage: Passage, h: f
 
 
 def _at_time(state: MotionSet, t: float) -> MotionSet:
-    """The set with the time, its last state, as it is."""
+    """The set with the exact time t, which all motions have, as its last state."""
     c = state.c.copy()
     A = state.A.copy()
     c[-1] = t

@@ -53,7 +53,7 @@ def decided(
 ) -> Decided:
     """A function in which each condition is decided as at all samples of its arguments.
 
-    known  signs of some expressions, which are no differences of the result: nothing is to be proved of them
+    known  signs of some expressions, for which the caller answers: they are not among the differences
     """
     compared = {node: _compared(node) for node in function.nodes if node.op in (*COMPARED, *OF_ZERO)}
     if not compared:

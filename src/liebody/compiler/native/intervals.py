@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import CompilerError, IntegrationError
+from ...base.errors import ArgumentError, CompilerError, IntegrationError
 from ..printers.interval import LENGTH, Constants, Tape, interval_source, outward
 from . import build
 
@@ -93,6 +93,12 @@ class IntervalLibrary:
         if status:
             raise NotProved(REASONS[status])
 
+    def _order(self, order: int) -> int:
+        """An order for which the arrays of C have room."""
+        if not 0 < order <= MOST_ORDER:
+            raise ArgumentError(f"the order of Taylor's formula is {order}, expected 1 to {MOST_ORDER}")
+        return order
+
     def _numbers(self, x: Array) -> Array:
         """An array of numbers for C; NotProved for what is not finite."""
         x = np.ascontiguousarray(x, self.type)
@@ -156,6 +162,7 @@ class IntervalLibrary:
         boxes = math.prod(many), numbers, each - 1
         observed = -1 if part is None else part
         times = self._times(time, many)
+        order = self._order(order)
         self._call("enclose", field, self.constants, *boxes, order, times, pieces, observed, out, tube)
         return out, tube
 
@@ -163,25 +170,32 @@ class IntervalLibrary:
         """Bounds (..., n, 2) of the coefficients order + 1 of the motions from boxes x in [0, time]."""
         out = self._empty(*x.shape)
         many = x.shape[:-2]
-        numbers = math.prod(many), self._numbers(x), order, self._times(time, many)
+        numbers = math.prod(many), self._numbers(x), self._order(order), self._times(time, many)
         self._call("remainders", field, self.constants, *numbers, out)
         return out
 
     def end(self, x: Array, time: Array, order: int, rest: Array, field: int = 0) -> Array:
         """The ends of `move` without derivatives, with the `remainder` that another library has bounded.
 
+        rest  `remainder` of the same boxes, over times that contain these
+
         The remainder is so small that doubles suffice for it where numbers of 80 bits compute the ends.
         """
         out = self._empty(*x.shape)
         many = x.shape[:-2]
-        numbers = math.prod(many), self._numbers(x), order, self._times(time, many), self._numbers(rest)
-        self._call("ends_of_motions", field, self.constants, *numbers, out)
+        numbers = math.prod(many), self._numbers(x), self._order(order), self._times(time, many)
+        self._call("ends_of_motions", field, self.constants, *numbers, self._numbers(rest), out)
         return out
 
     def _with_seeds(self, x: Array, seeds: Array) -> Array:
         """Boxes with their directions, (..., n, 1 + d, 2); None: no directions."""
         if seeds is None:
             return self._numbers(x[..., None, :])
+        if seeds.shape[-2] > self.directions:
+            raise ArgumentError(
+                f"{seeds.shape[-2]} directions of derivatives are given, and this library is compiled for at "
+                f"most {self.directions}"
+            )
         seeds = np.broadcast_to(seeds, (*x.shape[:-1], *seeds.shape[-2:]))
         return self._numbers(np.concatenate([x[..., None, :], seeds], axis=-2))
 

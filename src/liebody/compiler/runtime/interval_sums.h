@@ -2,13 +2,13 @@
    interval.h, and behind the number of DIRECTIONS of derivatives.
 
    A row is as many intervals as there are directions, or one more, so that their number is even.
-   Doubles are multiplied in vectors of four, which are two intervals, where the processor has
-   such vectors (AVX); others, and numbers of 80 bits, one by one. */
+   Where the processor has vectors of four doubles (AVX), two intervals are multiplied at once;
+   on other processors, and in 80 bits, one by one. */
 #define WIDTH (DIRECTIONS + DIRECTIONS % 2)
 typedef Interval Row[WIDTH];
 
-/* z_i + x y_i for i < d, where the sign of x is looked at once: of x >= 0 the bounds of a
-   product are those of multiples of the same bound of y. */
+/* Adds x y_i to z_i for i < d. The sign of x is looked at once for all i: where x >= 0, the lower
+   bound of x y is one of the two multiples of the lower bound of y, and so for the upper bounds. */
 static inline void add_multiples(Interval x, const Interval *restrict y, Interval *restrict z,
                                  int d) {
     if (x.minus <= 0.0) {
