@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from found import load_example
+from random_trees import random_inertia, random_state
 
 from liebody import dynamics
 from liebody.base.errors import ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.contact import PointFeet, TimeStepping
-from liebody.groups import PlanarTranslation, Revolute
+from liebody.groups import SO3, Free, Planar, PlanarTranslation, Revolute
 from liebody.hybrid import robot_system
 
 FEET = ("left foot", "right foot")
@@ -47,6 +48,45 @@ def test_a_leg_that_stands_swings_the_other_as_in_the_compass_walker(compass, wa
         order = [0, 1] if stance == 0 else [1, 0]
         wanted = compass.swing(0.0, angles[order], rates[order], None, None)
         np.testing.assert_allclose(np.asarray(found, float)[order], np.asarray(wanted, float), rtol=1e-11)
+
+
+def legged(base):
+    """A torso with two legs; the frames of the feet are turned anyhow."""
+    rng = np.random.default_rng(3)
+    builder = TreeBuilder("legged").add("torso", base, random_inertia(rng))
+    for side, x in (("left", 0.1), ("right", -0.2)):
+        hip = np.eye(4)
+        hip[0, 3] = x
+        foot = np.eye(4)
+        foot[:3, :3] = SO3.exp([0.3, -0.8, 0.4])
+        foot[:3, 3] = [0.05, 0, -0.7]
+        builder.add(side, Revolute([0, 1, 0]), random_inertia(rng), "torso", hip)
+        builder.frame(f"{side} foot", side, foot)
+    return robot_system(builder.build(), PointFeet(*FEET), step=1e-3)
+
+
+@pytest.mark.parametrize("base", [Free(), Planar([0, 1, 0])], ids=["space", "plane"])
+def test_accelerations_and_forces_solve_the_equations_of_a_standing_point(base):
+    """[M -J^T; J 0] (dv/dt, F) = (-C v - g, -(dJ/dt) v), with rows in the world's axes."""
+    system = legged(base)
+    rng = np.random.default_rng(5)
+    tree, z = system.tree, system.memory.type(**system.memory.defaults)
+    p = system.parameters.type(**system.parameters.defaults)
+    q, v = random_state(rng, tree)[:2]
+    for stance in (0, 1):
+        z = z._replace(ground_stands=np.eye(2)[stance])
+        J = dynamics.frame_jacobian(tree, q, FEET[stance], "mixed")[3:]
+        bias = dynamics.frame_jacobian_rate(tree, q, v, FEET[stance], "mixed")[3:] @ v
+        moving = np.abs(J).max(axis=1) > 1e-9
+        J, bias = J[moving], bias[moving]
+        M, h = dynamics.mass_matrix(tree, q), dynamics.bias_forces(tree, q, v)
+        k = len(J)
+        solved = np.linalg.solve(np.block([[M, -J.T], [J, np.zeros((k, k))]]), np.concatenate([-h, -bias]))
+        found = np.asarray(system.vector_field(0.0, q, v, z, p), float)
+        np.testing.assert_allclose(found, solved[:-k], rtol=1e-9, atol=1e-9)
+        force = np.asarray(system.outputs(0.0, q, v, z, p)["ground_force"], float)
+        np.testing.assert_allclose(force[stance][moving], solved[-k:], rtol=1e-9, atol=1e-9)
+        assert not force[1 - stance].any() and not np.abs(force[stance][~moving]).max(initial=0) > 1e-12
 
 
 def test_an_impact_is_that_of_the_compass_walker_and_takes_energy(compass, walker):

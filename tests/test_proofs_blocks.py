@@ -84,6 +84,11 @@ def inverse(A):
     return [[Fraction(int(rational[i, j].p), int(rational[i, j].q)) for j in range(n)] for i in range(n)]
 
 
+def matrix(x):
+    """A matrix of Arb's balls."""
+    return flint.arb_mat(np.atleast_2d(x).tolist())
+
+
 def applied(Y, x, absolute=False):
     return [sum((abs(y) if absolute else y) * Fraction(float(a)) for y, a in zip(row, x)) for row in Y]
 
@@ -118,6 +123,32 @@ def test_bounds_contain_all_exact_solutions_and_are_close(from_start, most, fact
         for a, b, row in zip(left.tolist(), e, A, strict=True):
             rest = Fraction(float(b)) - sum(y * Fraction(float(z)) for y, z in zip(row, x[:, 0]))
             assert abs(rest) <= Fraction(a) < Fraction(1e-12)
+
+
+def test_bounds_of_long_steps_do_not_depend_on_the_units_of_states():
+    """A phase of 40 steps that mix places and velocities, in units of m and of 2^-12 m."""
+    rng = np.random.default_rng(8)
+    N, m = 4, 40
+    turns = [np.linalg.qr(rng.normal(size=(N, N)))[0] for _ in range(2)]
+    D = np.stack([0.3 * turns[0] + 0.7 * np.diag(rng.uniform(0.5, 1, N)) @ turns[1] for _ in range(m)])
+    g, h, J = rng.normal(size=(m, N)), rng.normal(size=N), 0.5 * rng.normal(size=(N, N))
+    errors = rng.random(size=(m, N))
+    of_programs = [], []
+    for S in (np.ones(N), 2.0 ** np.array([0, 0, -12, -12])):
+        numbers = D * S / S[:, None], g / S, h * S, J * S / S[:, None]
+        phase = PhaseBlocks(*(exactly(x) for x in numbers))
+        linear = BlockElimination(Derivatives([phase], exactly(np.zeros((0, N))), []), most=40)
+        assert linear.parts[0].L > 3
+        e = np.concatenate([(errors / S).ravel(), [1.0], 1 / S])
+        of_programs[0].append(linear.bound(e[:, None])[:-1, 0].reshape(m + 1, N) * S)
+        steps, factor = [[matrix(x) for x in numbers[0]], [matrix(x[:, None]) for x in numbers[1]]]
+        blocks = of_checker.Blocks(steps, factor, matrix(numbers[2]), matrix(numbers[3]))
+        balls = of_checker.Elimination(of_checker.Derivatives([blocks], flint.arb_mat(N, 0), []), most=40)
+        x = balls.solve(flint.arb_mat([[flint.arb(0, y)] for y in e.tolist()]))
+        radii = np.array([float(x[k, 0].rad()) for k in range((m + 1) * N)])
+        of_programs[1].append(radii.reshape(m + 1, N) * S)
+    for one, other in of_programs:
+        assert (np.maximum(one / other, other / one) < 2).all()
 
 
 def test_derivatives_that_vary_are_bounded():
@@ -161,9 +192,6 @@ def test_balls_of_the_checker_contain_exact_solutions(monkeypatch, from_start, m
     monkeypatch.setattr(of_checker, "MOST", most)
     derivatives = cycle(np.random.default_rng(3))
     numbers = derivatives.middles()
-
-    def matrix(x):
-        return flint.arb_mat(np.atleast_2d(x).tolist())
 
     phases = [
         of_checker.Blocks(

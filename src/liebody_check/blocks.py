@@ -6,11 +6,13 @@ The derivatives of the equations of an orbit by its unknowns are blocks: for eac
 
 Steps one after the other are combined to a long one, d_L = W d_0 + U s + w, where w depends on the right
 sides. Few unknowns are left, whose matrix is inverted. A box of w is kept as Q b with a box of b, and Q turns
-with the motion, so that boxes do not grow by turning. All numbers are balls, which contain all errors.
+with the motion, so that boxes do not grow by turning, in units that fit it (`_units`). All numbers are balls,
+which contain all errors.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,8 @@ from flint import arb, arb_mat
 from .reading import Refused
 
 MOST = 240  # unknowns whose matrix is inverted, about
+SAMPLES = 60  # steps, at most, that choose the units in which boxes turn
+SWEEPS = 8  # over rows and columns for these units
 
 
 @dataclass
@@ -247,6 +251,7 @@ class _LongStep:
 
 def _long_steps(phase: Blocks, length: int) -> list[_LongStep]:
     found = []
+    S = _units(phase.steps)
     for first in range(0, len(phase.steps), length):
         D = phase.steps[first : first + length]
         g = phase.factor[first : first + length]
@@ -257,28 +262,50 @@ def _long_steps(phase: Blocks, length: int) -> list[_LongStep]:
             W.append(step * W[-1])
             U.append(step * U[-1] + rate)
             turned = step * Q[-1]
-            Q.append(_directions(turned))
+            Q.append(_directions(turned, S))
             P.append(Q[-1].inv())
             T.append(P[-1] * turned)
         found.append(_LongStep(W, U, Q, P, T))
     return found
 
 
-def _directions(D: arb_mat) -> arb_mat:
-    """About the orthogonal factor of D, as numbers (Gram, Schmidt); the unit for dependent columns."""
+def _directions(D: arb_mat, S: list[float]) -> arb_mat:
+    """S times about the orthogonal factor of S^-1 D (Gram, Schmidt); S for dependent columns.
+
+    S  powers of two, a diagonal matrix
+    """
     columns: list[list[Any]] = []
     n = D.ncols()
     for j in range(n):
-        x = [D[i, j].mid() for i in range(n)]
+        x = [D[i, j].mid() / S[i] for i in range(n)]
         for _ in range(2):
             for y in columns:
                 inner = _total([a * b for a, b in zip(x, y)]).mid()
                 x = [(a - inner * b).mid() for a, b in zip(x, y)]
         size = _total([a * a for a in x]).sqrt().mid()
         if not size > arb(2) ** -90:
-            return _unit(n)
+            return arb_mat([[S[i] if i == j else 0 for j in range(n)] for i in range(n)])
         columns.append([(a / size).mid() for a in x])
-    return arb_mat([[columns[j][i] for j in range(n)] for i in range(n)])
+    return arb_mat([[columns[j][i] * S[i] for j in range(n)] for i in range(n)])
+
+
+def _units(steps: list[arb_mat]) -> list[float]:
+    """Powers of two S that make rows and columns of |S^-1 (D - 1) S| about equally large, for some steps D.
+
+    Each row is balanced with its column (Osborne 1960). Velocities change much more with places than places
+    with velocities, and right angles between axes mean little in units that do not fit.
+    """
+    n = steps[0].ncols()
+    some = steps[:: -(-len(steps) // SAMPLES)]
+    size = [[sum(abs(float(D[i, j].mid())) for D in some) for j in range(n)] for i in range(n)]
+    S = [1.0] * n
+    for _ in range(SWEEPS):
+        for i in range(n):
+            row = sum(size[i][j] * S[j] for j in range(n) if j != i) / S[i]
+            column = sum(size[j][i] / S[j] for j in range(n) if j != i) * S[i]
+            if row > 0 and column > 0:
+                S[i] *= 2.0 ** round(math.log2(row / column) / 2)
+    return S
 
 
 def _total(terms: list[Any]) -> Any:

@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import dynamics
 from ..base.errors import ModelError
-from ..bodies import Tree
-from ..groups import Planar
+from ..bodies import Frame, Tree
+from ..groups import SE3, Planar
 from ..hybrid import Element, State
 from ..hybrid.element import full_name
 from ..scalars import Array, maximum, where
-from ..scalars.linear import solve
+from ..scalars.linear import cross, solve
 from .points import movable, words_of
 
 
@@ -71,14 +71,14 @@ class PointFeet(Element):
         self.name = name
         self.points = points
         self.normal = plane.normal
-        self._axes = np.concatenate([plane.normal[None], plane.S[3:, 1:].T])
         self.parameters = {"height": height, "depth": depth}
         self._names = words_of(name, points)
         self.directions = dict.fromkeys(self._names, -1)
 
     def attach(self, tree: Tree) -> None:
-        # A planar robot cannot move along one tangent. A row there would make J M^-1 J^T singular.
-        self._along = self._axes[movable(tree, [tree.frame(x) for x in self.points], self._axes)]
+        # A planar robot cannot move along one axis. A row there would make J M^-1 J^T singular.
+        points = [_in_axes_of_its_body(tree, x) for x in self.points]
+        self._rows = np.eye(3)[movable(tree, points, np.eye(3), own_axes=True)]
         stands = np.zeros(len(self.points))
         stands[0] = 1
         self.memory = {"stands": stands, "since": -1e9, "lost": 0.0}
@@ -88,19 +88,32 @@ class PointFeet(Element):
             s.touches(point, flag, z.since)
 
     def _standing(self, s: State, stands: Array) -> Array:
-        """The Jacobian (k, nv) of the point that stands, along the directions in which it could move.
+        """The Jacobian (k, nv) of the point that stands, in axes of its body, where the point can move.
 
-        It is a sum over all points, because the standing point is known at run time only.
+        In these axes J M^-1 J^T does not depend on the pose of the base, and is nearly diagonal for a
+        nearly straight leg. So bounds of its inverse over boxes of states are tight (`gaits.prove`). J is a
+        sum over all points, because the standing point is known at run time only.
         """
-        J = [s.jacobian(point)[3:] for point in self.points]
-        return self._along @ sum(x * j for x, j in zip(stands, J, strict=True))
+        J = [dynamics.frame_jacobian(s.tree, s.q, x)[3:] for x in self._points(s)]
+        return self._rows @ _chosen(stands, J)
 
-    def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array]:
-        rates = [dynamics.frame_jacobian_rate(s.tree, s.q, s.v, x, "mixed")[3:] @ s.v for x in self.points]
-        return self._standing(s, z.stands), self._along @ (z.stands @ np.stack(rates))
+    def _points(self, s: State) -> list[Frame]:
+        return [_in_axes_of_its_body(s.tree, x) for x in self.points]
+
+    def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array, Array]:
+        still = np.zeros(len(s.v), int)
+        rates = []
+        turns = []
+        for point in self._points(s):
+            w, u = np.split(dynamics.frame_twist(s.tree, s.q, s.v, point), 2)
+            of_twist = dynamics.frame_acceleration(s.tree, s.q, s.v, still, point)
+            rates.append(of_twist[3:] + cross(w, u))
+            turns.append(dynamics.frame_pose(s.tree, s.q, point)[:3, :3])
+        world = _chosen(z.stands, turns) @ self._rows.T
+        return self._standing(s, z.stands), self._rows @ _chosen(z.stands, rates), world
 
     def reactions(self, z: Any, x: Array) -> dict[str, Any]:
-        return {"force": np.outer(z.stands, x @ self._along)}
+        return {"force": np.outer(z.stands, x)}
 
     def _heights(self, s: State, p: Any) -> list[Any]:
         return [self.normal @ s.position(point) - p.height for point in self.points]
@@ -155,3 +168,14 @@ class PointFeet(Element):
 
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"height_over": np.array(self._heights(s, p))}
+
+
+def _chosen(flags: Array, each: list[Array]) -> Array:
+    """The item whose flag is 1."""
+    return sum(x * y for x, y in zip(flags, each, strict=True))
+
+
+def _in_axes_of_its_body(tree: Tree, point: str) -> Frame:
+    """The frame at a point whose axes are those of its body."""
+    frame = tree.frame(point)
+    return Frame(frame.name, frame.body, SE3.motion(np.eye(3, dtype=int), frame.placement[:3, 3]))

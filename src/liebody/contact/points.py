@@ -11,6 +11,7 @@ from ..base.arguments import floats, number
 from ..base.errors import ModelError
 from ..bodies import Frame, Tree
 from ..compiler import trace
+from ..dynamics import frame_twist
 from ..groups import Planar
 from ..hybrid import Element, State
 from ..hybrid.element import check_range, word
@@ -417,15 +418,20 @@ def words_of(name: str, points: Sequence[str]) -> list[str]:
     return words
 
 
-def movable(tree: Tree, frames: Sequence[Frame], directions: Array) -> np.ndarray:
+def movable(tree: Tree, frames: Sequence[Frame], directions: Array, own_axes: bool = False) -> np.ndarray:
     """Flags (k,) of the directions (k, 3) of the world along which any of these points can move.
 
     A trace tells: if a velocity along a direction is a constant zero, no configuration moves the point there.
+
+    own_axes  whether the directions are fixed in each frame, and not in the world
     """
 
     def speeds(q: Array, v: Array) -> Array:
         s = State(tree, (0, 0, 0), 0.0, q, v)
-        return np.stack([directions @ s.velocity(frame) for frame in frames])
+        velocities = [
+            frame_twist(tree, q, v, frame)[3:] if own_axes else s.velocity(frame) for frame in frames
+        ]
+        return np.stack([directions @ x for x in velocities])
 
     moving = trace(speeds, {"q": tree.nq, "v": tree.nv}, "speeds").outputs["speeds"]
     return np.array([any(hasattr(x, "apply") or x != 0 for x in column) for column in moving.T], bool)

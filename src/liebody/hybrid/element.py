@@ -70,12 +70,18 @@ class Element:
         """
         return None
 
-    def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array] | None:
-        """J (k, nv) and (dJ/dt) v (k,) of a constraint J dv/dt + (dJ/dt) v = 0; None: no constraint."""
+    def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array] | tuple[Array, Array, Array] | None:
+        """J (k, nv) and (dJ/dt) v (k,) of a constraint J dv/dt + (dJ/dt) v = 0; None: no constraint.
+
+        A third result T (m, k) is for rows in axes that move: with the multipliers x, `reactions` gets T x.
+        """
         return None
 
     def reactions(self, z: Any, x: Array) -> dict[str, Any]:
-        """Signals of its constraint's multipliers x (k,): the efforts on the robot are J^T x."""
+        """Signals of its constraint's multipliers x (k,): the efforts on the robot are J^T x.
+
+        They are T x (m,) where `constraint` has a third result T.
+        """
         return {}
 
     def velocity(self, s: State, z: Any, p: Any, events: Any) -> Array | None:

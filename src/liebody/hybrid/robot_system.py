@@ -229,11 +229,15 @@ class RobotSystem(AccountedSystem):
         if not constraints:
             return a, {}
         # the rows of all constraints are solved together, because their forces act on each other
-        J, rate = (np.concatenate(x) for x in zip(*constraints.values(), strict=True))
+        J, rate = (np.concatenate(x) for x in zip(*(rows[:2] for rows in constraints.values()), strict=True))
         X = solve(dynamics.mass_matrix(s.tree, s.q), J.T)
         x = solve(J @ X, -(J @ a + rate))
-        ends = np.cumsum([len(rate) for _, rate in constraints.values()])[:-1]
-        return a + X @ x, dict(zip(constraints, np.split(x, ends), strict=True))
+        ends = np.cumsum([len(rows[1]) for rows in constraints.values()])[:-1]
+        multipliers = {
+            e: rows[2] @ part if len(rows) == 3 else part
+            for (e, rows), part in zip(constraints.items(), np.split(x, ends), strict=True)
+        }
+        return a + X @ x, multipliers
 
     def _loads(self, s: State, each: Iterable[tuple[Element, Any, Any]]) -> tuple[Array, Array | None]:
         """Efforts (nv,) of the elements, and their wrenches on the bodies, (n, 6), None without forces."""

@@ -11,9 +11,14 @@ in which the last phase leads to the first one. L steps one after the other are 
     d_i = W_i d_0 + U_i s + Q_i b_i,
 
 with the recurrences W_(i+1) = D_i W_i, U_(i+1) = D_i U_i + g_i, and b_i what the right sides and the rounding
-of W and U add, along the columns of an orthogonal matrix Q_i. Q_(i+1) is the orthogonal factor of D_i Q_i, so
+of W and U add, along the columns of Q_i = S O_i. There O_(i+1) is the orthogonal factor of S^-1 D_i Q_i, so
 that boxes of b_i grow with the motion and not by turning (Lohner 1988). Its columns are not sorted: the first
 one turns to what decays least, and |Q_(i+1)^-1 D_i Q_i| is triangular but for rounding.
+
+S is diagonal, in powers of two. It makes S^-1 (D_i - 1) S as large above the diagonal as below it, because
+velocities of a stiff robot change much more with places than places with velocities: lengths, and with them
+right angles, mean little in units that do not fit. Without S, boxes of the biped of docs/gaits.md are
+five to ten times as wide.
 
 Long steps leave equations of the same form with a thousand unknowns or so, whose inverse is dense. For short
 orbits L = 1, and nothing but this inverse is left.
@@ -38,6 +43,7 @@ Array = Any
 ROUNDED = 1 + 2.0**-40  # covers sums and products of a few thousand numbers that are not negative
 TINY = 2.0**-1000  # covers what is rounded to zero
 TRIES = 12
+SWEEPS = 8  # of the balance of rows and columns
 MOST = 1000  # unknowns of long steps, about
 OF_CHECKER = 240  # the same in liebody_check.blocks: its steps are longer, and its bounds wider
 
@@ -297,7 +303,8 @@ class _LongSteps:
     phase  the same equations with long steps
     W      (c, L + 1, N, N)
     U      (c, L + 1, N)
-    Q      (c, L + 1, N, N); b is 0 at the start, and Q_1 = 1
+    S      (N,)
+    Q      (c, L + 1, N, N); b is 0 at the start, and Q_1 = S
     T      upper bounds of |Q_(i+1)^-1 D_i Q_i|, (c, L, N, N)
     P      of |Q_(i+1)^-1|
     RW, RU of what is added to |b| by the rounding of W and U
@@ -314,11 +321,13 @@ class _LongSteps:
         self.D = D = steps.reshape(self.c, self.L, N, N)
         self.g = g = self._cut(phase.factor[..., None])
         one = np.broadcast_to(np.eye(N), (self.c, N, N))
-        W, U, Q = [one], [np.zeros((self.c, N, 1))], [one]
+        self.S = _units(phase.steps)
+        S = self.S[:, None]
+        W, U, Q = [one], [np.zeros((self.c, N, 1))], [one * S]
         for i in range(self.L):
             W.append(D[:, i] @ W[-1])
             U.append(D[:, i] @ U[-1] + g[:, i])
-            Q.append(np.linalg.qr(D[:, i] @ Q[-1])[0] if i else one)
+            Q.append(np.linalg.qr(D[:, i] @ Q[-1] / S)[0] * S if i else one * S)
         self.W, self.U, self.Q = (np.stack(x, axis=1) for x in (W, U, Q))
         self.phase = PhaseBlocks(self.W[:, -1], self.U[:, -1, :, 0], phase.section, phase.jump)
         self._bound()
@@ -351,8 +360,9 @@ class _LongSteps:
     def _bound(self) -> None:
         D, W, U, Q = self.D, self.W, self.U, self.Q
         N = D.shape[-1]
-        inverse = Q[:, 1:].swapaxes(-1, -2)
-        # Q^-1 = (1 - E)^-1 Q^T with E = 1 - Q^T Q, and |(1 - E)^-1 x| <= |x| + 2 |E| max |x| where |E| < 1/2
+        inverse = Q[:, 1:].swapaxes(-1, -2) / self.S**2
+        # Q^-1 = (1 - E)^-1 Y with Y = O^T S^-1 and E = 1 - Y Q, and |(1 - E)^-1 x| <= |x| + 2 |E| max |x|
+        # where |E| < 1/2
         unit = np.eye(N)
         E = _within(unit - inverse @ Q[:, 1:], unit + abs(inverse) @ abs(Q[:, 1:]), N)
         E = E.sum(axis=-1).max(axis=-1) * ROUNDED
@@ -390,6 +400,25 @@ class _LongSteps:
         """Upper bounds of all states, from bounds of b, of the states d at the starts, and of the factor."""
         inner = abs(self.Q[:, :-1]) @ b[:, :-1] + abs(self.W[:, :-1]) @ d[:-1, None] + abs(self.U[:, :-1]) * s
         return self._nodes(inner * ROUNDED, d[-1])
+
+
+def _units(steps: Array) -> Array:
+    """Powers of two S (N,) for which rows and columns of the mean of |S^-1 (D - 1) S| have about equal sums.
+
+    Each row is balanced with its column, one after the other (Osborne 1960).
+    """
+    N = steps.shape[-1]
+    size = np.abs(steps - np.eye(N)).mean(axis=0) * (1 - np.eye(N))
+    S = np.ones(N)
+    for _ in range(SWEEPS):
+        last = S.copy()
+        for i in range(N):
+            row, column = size[i] @ S / S[i], S[i] * (size[:, i] @ (1 / S))
+            if row > 0 and column > 0:
+                S[i] *= 2.0 ** np.round(np.log2(row / column) / 2)
+        if (last == S).all():
+            break
+    return S
 
 
 def _within(value: Array, size: Array, terms: int) -> Array:

@@ -258,23 +258,23 @@ class StepEquations:
     def _longest(
         self, radius: float, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
     ) -> tuple[Array, float, float]:
-        """The longest part of a step that can be enclosed: its end and duration, and the next one to try."""
+        """The longest part of a step that can be enclosed: its end and duration, and the next one to try.
+
+        StiffPhase where that is a very short step, or none.
+        """
         size = np.abs(x).max() + 1.0
         rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # a step is as wide as its rate, or more
-        problem: Exception | None = None
-        shortest = min(1e-6 * period, step)
+        shortest = min(STIFF * duration, step)
         while step >= shortest:
             try:
                 end, _, _ = self.move(phase, exactly(x), exactly(step))
                 if end.sum(axis=-1).max() < NARROW * size + 1.5 * step * rounded:
                     self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
-                    if step < STIFF * duration:
-                        raise StiffPhase
                     return middle(end), step, 1.5 * step
-            except NotProved as error:
-                problem = error
+            except NotProved:
+                pass
             step /= 2
-        raise _too_short(x, problem)
+        raise StiffPhase
 
     def _longest_fine(
         self, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
