@@ -1,9 +1,10 @@
 """The gallery of docs/proofs.md: proves orbits and families, writes their certificates, has them checked.
 
-    python docs/certificates/gallery.py                     all, and both tables
-    python docs/certificates/gallery.py van_der_pol_10      these files, and their rows of the tables
+    OPENBLAS_NUM_THREADS=1 python docs/certificates/gallery.py                  all, and both tables
+    OPENBLAS_NUM_THREADS=1 python docs/certificates/gallery.py van_der_pol_10   these files, and their rows
 
-Times are processor time, without that of the compiler. tests/test_gallery.py checks the files.
+Times are processor time, without that of the compiler. With one thread for linear equations, because a thread
+of OpenBLAS that waits counts, too. tests/test_gallery.py checks the files.
 """
 
 from __future__ import annotations
