@@ -176,6 +176,6 @@ def _chosen(flags: Array, each: list[Array]) -> Array:
 
 
 def _in_axes_of_its_body(tree: Tree, point: str) -> Frame:
-    """The frame at a point whose axes are those of its body."""
+    """A frame at a point, with the axes of the body that the point belongs to."""
     frame = tree.frame(point)
     return Frame(frame.name, frame.body, SE3.motion(np.eye(3, dtype=int), frame.placement[:3, 3]))

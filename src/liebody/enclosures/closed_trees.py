@@ -111,8 +111,8 @@ class Ties:
     def tied(self, moved: Moved) -> MotionSet | None:
         """The states after a step that obey the equations; None where their bounds are not found.
 
-        So what was rounded and estimated does not lead away from the closures. The time, the last entry of
-        the centre, is that of all motions.
+        So what was rounded and estimated does not lead away from the closures. All motions have the time of
+        the centre, its last entry.
 
         Errors: EnclosureError where the motion does not obey the rows that are left out.
         """
@@ -247,7 +247,7 @@ class Ties:
 class _NearSolution:
     """A solution of G(y) = 0 with the free entries of a set around it.
 
-    tied    a set without e: its axes are those of the free entries, then of e, then of the time
+    tied    a set without e, with axes for the free entries, for e, and for the time, in this order
     x, z    the free entries, and those that follow
     turned  bounds of the inverse of the axes Q of the free entries
     Y       about the inverse of G_z

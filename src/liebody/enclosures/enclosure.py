@@ -128,7 +128,7 @@ def enclose(
                 them, or a vector field y' = f(y) of NumPy operators (with v0 = None)
     q0, v0      (nq,), (nv,): each entry is a number, or a pair (lower, upper). Fractions, and decimals in
                 quotes such as "0.1", are exact; 0.1 is the binary number next to it. A quaternion q in q0
-                stands for the rotation of q / |q|, and a box of them for all these rotations. Of a closed
+                stands for the rotation of q / |q|, and a box of them for all these rotations. In a closed
                 tree, entries that the closures and |q| = 1 determine are computed from the others; give them
                 as numbers
     t_end       end of the tube                                                                          [s]

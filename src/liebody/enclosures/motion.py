@@ -138,7 +138,7 @@ class ExactMotion(Sendable):
         return IntervalLibrary([self.tape, tape], constants, self.size), function.signs
 
     def _more_constants(self) -> Constants:
-        """The constants of the field, to which those of another function may be added."""
+        """The constants of the field; another function may add its constants to them."""
         return Constants(dict(self._constants.parameters), self.rounding, list(self._constants.bounds))
 
     def start(self, q0: Any, v0: Any) -> list[Bounds]:

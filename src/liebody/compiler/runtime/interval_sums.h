@@ -40,9 +40,9 @@ static inline Lanes exchanged(Lanes x) { return _mm256_permute_pd(x, 5); } /* th
 
 /* The sum of x_j y_(-j) for j from 0 to n - 1.
 
-   Let X = (x-, x+) be an interval as it is kept, and X' = (x+, x-). Of the eight products of
-   bounds in `times`, X Y' and -X Y are those whose largest is the first bound, X Y and -X Y'
-   those whose largest is the second. Each vector has the terms j and j + 1. */
+   Let X = (x-, x+) be an interval as it is kept, and X' = (x+, x-). The eight products of bounds
+   in `times` are the entries of X Y' and -X Y, whose largest one is the first bound, and of X Y
+   and -X Y', whose largest one is the second. Each vector has the terms j and j + 1. */
 static inline Interval convolved(const Interval *x, const Interval *y, int n) {
     Lanes sum = all_lanes(0.0);
     int j = 0;

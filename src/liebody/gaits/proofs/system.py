@@ -39,6 +39,7 @@ RADII_TRIED = 3  # boxes with a radius for each unknown, one after the other
 TERMS = 60  # of a series for these radii
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 STIFF = 1e-4  # of the duration of a phase: an orbit with shorter steps is stiff
+SHORTEST = 1e-6  # of the period: steps of a stiff orbit
 SLOPES = 14  # order of their derivatives
 GUESS = 10  # the same for Newton's method
 CLOSE = 1e-9  # the last change of Newton's method, behind which there are last digits only
@@ -137,7 +138,7 @@ class Enclosed:
 
 
 class StiffPhase(Exception):
-    """A phase has many thousand steps."""
+    """The usual steps of a phase are very short, or none of them can be enclosed."""
 
 
 def _too_short(x: Array, problem: Exception | None) -> ProofError:
@@ -228,27 +229,33 @@ class StepEquations:
     def _stepped(
         self, start: Array, durations: Sequence[float], longest: Callable[..., Any], stiff: bool = False
     ) -> SteppedOrbit:
-        """An orbit in steps of `longest`: of a phase, a state, a step to try, a duration and the period."""
+        """An orbit in steps of `longest`: of a phase, a state, a step to try, and the shortest step."""
         stepped: list[SteppedPhase] = []
         period = sum(durations)
         x = start
         for phase, duration in zip(self.equations.phases, durations, strict=True):
-            one = self._divided(phase, x, duration, period, longest)
+            shortest = SHORTEST * period if stiff else STIFF * duration
+            one = self._divided(phase, x, duration, min(period / 8, duration), shortest, longest)
             stepped.append(one)
             x = middle(self.jump(phase, exactly(one.x[-1]))[0])
         coordinates = [symmetry.coordinate for symmetry in self.equations.symmetries]
         return SteppedOrbit(stepped, (x - start)[coordinates], coordinates, stiff)
 
     def _divided(
-        self, phase: OrbitPhase, x: Array, duration: float, period: float, longest: Callable[..., Any]
+        self,
+        phase: OrbitPhase,
+        x: Array,
+        duration: float,
+        step: float,
+        shortest: float,
+        longest: Callable[..., Any],
     ) -> SteppedPhase:
         states, durations = [x], []
         rest = duration
-        step = min(period / 8, duration)
         while rest > 0:
             # the last two steps share what is left
             step = rest if step >= rest else min(step, rest / 2)
-            x, step, following = longest(phase, x, step, duration, period)
+            x, step, following = longest(phase, x, step, min(shortest, step))
             states.append(x)
             durations.append(step)
             rest = 0.0 if step >= rest else rest - step
@@ -256,7 +263,7 @@ class StepEquations:
         return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
     def _longest(
-        self, radius: float, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
+        self, radius: float, phase: OrbitPhase, x: Array, step: float, shortest: float
     ) -> tuple[Array, float, float]:
         """The longest part of a step that can be enclosed: its end and duration, and the next one to try.
 
@@ -264,7 +271,6 @@ class StepEquations:
         """
         size = np.abs(x).max() + 1.0
         rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # a step is as wide as its rate, or more
-        shortest = min(STIFF * duration, step)
         while step >= shortest:
             try:
                 end, _, _ = self.move(phase, exactly(x), exactly(step))
@@ -277,11 +283,10 @@ class StepEquations:
         raise StiffPhase
 
     def _longest_fine(
-        self, phase: OrbitPhase, x: Array, step: float, duration: float, period: float
+        self, phase: OrbitPhase, x: Array, step: float, shortest: float
     ) -> tuple[Array, float, float]:
         """The same for a stiff orbit; its boxes are so small that steps from points decide."""
         problem: Exception | None = None
-        shortest = min(1e-6 * period, step)
         while step >= shortest:
             try:
                 end, fitting = self._fine_step(phase, x, step)
