@@ -551,6 +551,20 @@ def test_steps_are_those_in_python_and_no_wider(path):
         assert all(float(q[0].rad()) < 2.0**-60 * (1 + abs(float(q[0]))) for q in b)
 
 
+@pytest.mark.parametrize(("steps", "radius"), [(StepsInPython, 2.0**-48), (StepsInC, 2.0**-62)])
+def test_fine_steps_are_halved_until_their_ends_are_narrow(steps, radius):
+    """y' = y: the remainder of order 11 after half a unit of time is 5e-13."""
+    growth = Function(1, (("input", 0),), (0,))
+    phase, known = phase_of(growth, 1), Known([], [])
+    starts, time = [[[arb(1)]], [[arb(-3)]]], arb(0.5) + arb(2) ** -57  # more digits than a double has
+    wide, narrow = (steps(11).ends(phase, known, starts, [time, time], fine=fine) for fine in (False, True))
+    for ((start,),), (((coarse,),), _), (((fine,),), _) in zip(starts, wide, narrow):
+        exact = start * time.exp()
+        assert coarse.overlaps(exact) and fine.overlaps(exact)
+        assert float(coarse.rad()) > 1e-13
+        assert float(fine.rad()) < radius * (1 + abs(float(fine)))
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_steps_contain_closed_forms_and_never_pass_a_pole(sign):
     """y' = +-y^2: y = y0 / (1 -+ y0 t), from numbers and from boxes."""

@@ -200,6 +200,7 @@ def look(text: str) -> None:
         tests.test_series_of_each_operation_contain_arbs,
         tests.test_products_below_the_normal_numbers_are_contained,
         tests.test_boxes_of_remainders_reach_to_the_end_of_the_time,
+        tests.test_fine_steps_are_halved_until_their_ends_are_narrow,
         tests.test_signs_along_steps_are_those_of_the_circle,
         tests.test_runs_of_several_guards_along_long_steps_are_those_in_python,
     ):
