@@ -1,4 +1,4 @@
-"""Each constant, sign, operation and direction of rounding in the headers of interval arithmetic is tested.
+"""Each constant, sign, index, operation and direction of rounding in the headers of intervals is tested.
 
 A mutant is a header with one of them changed. Tests of intervals are called with libraries that are compiled
 from it, in a process of its own, because a mutant may run for ever or crash. What no test finds is a
@@ -8,6 +8,7 @@ survivor: a gap of the tests, or a change that leaves all bounds proved. `HARMLE
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("flint", reason="Arb is what intervals are compared with")
+import test_interval_motions as motions
 import test_interval_sums as sums
 import test_intervals as tests
 import test_intervals_extended as extended
@@ -47,11 +49,25 @@ SWAPS = {
     "-upper ": "upper ",
     "-X ": "X ",
 }
+SWAPS_OF_SERIES = SWAPS | {
+    "over(": "times(",
+    "times(": "over(",
+    "number_plus(": "number_taken_from(",
+    "number_opposite(": "(",
+    "value": "along",
+    "a, y,": "y, a,",
+    "y, a,": "a, y,",
+    "!inside": "inside",
+    " <= ": " < ",
+}
 STARTS = {
     "interval.h": "/* -- arithmetic",
     "interval_arrays.h": "/* A number times",
     "interval_sums.h": "#define WIDTH",
+    "taylor.h": "static inline void read_number",
+    "flow_enclosure.h": "static inline int even",
 }
+OF_SERIES = {"taylor.h", "flow_enclosure.h"}
 SECONDS = 120  # of the processor, for one mutant: the text as it is takes ten
 
 
@@ -66,16 +82,34 @@ def look() -> None:
     """Tests of operations, elementary functions and motions in both precisions, the cheap ones first."""
     plain = tests.library(tests.all_operations, 2)
     look_at_doubles(plain)
-    tests.test_values_and_slopes_contain_those_of_arb(None)
+    tests.test_values_and_slopes_contain_those_of_arb()
     tests.flint.ctx.prec = 250
     if native.has_extended_precision():
         look_at_80_bits(extended.library(tests.all_operations, 2))
     for moved in (2.0**-12, -(2.0**-12)):
         tests.test_nothing_is_assumed_of_the_guesses_of_the_c_library(moved)
-    tests.test_boxes_of_motions_contain_motions_from_points_of_a_box(None)
+    look_at_motions()
+
+
+def look_at_motions() -> None:
+    motions.test_boxes_of_motions_contain_motions_from_points_of_a_box()
     for sign in (1, -1):
-        tests.test_long_steps_of_low_order_are_refused_or_contain_the_motion(sign)
-    tests.test_steps_contain_those_of_arb_with_their_derivatives()
+        motions.test_long_steps_of_low_order_are_refused_or_contain_the_motion(sign)
+    motions.test_steps_contain_those_of_arb_with_their_derivatives()
+
+
+def look_at_series() -> None:
+    """Tests of functions along motions, of remainders and of many boxes, too."""
+    tests.test_values_and_slopes_contain_those_of_arb()
+    tests.flint.ctx.prec = 250
+    pair = motions.two_parts()
+    for order, part in itertools.product((1, 3, 12, 30), (None, 0)):
+        motions.test_bounds_along_motions_contain_closed_forms_and_little_more(pair, order, part)
+    for n, order_of_states in itertools.product((2, 3, 4), ("yztK", "Ktyz", "zKyt")):
+        motions.test_boxes_of_remainders_reach_to_the_end_of_the_time(n, order_of_states)
+    motions.test_a_time_before_the_start_is_refused(pair)
+    motions.test_many_boxes_in_one_call_have_the_bounds_of_each()
+    look_at_motions()
 
 
 def look_at_doubles(plain: IntervalLibrary) -> None:
@@ -131,6 +165,24 @@ HARMLESS = {
     "how bad a guess may be; remainders hold for guesses much worse": [r": (700\.0 -> 875\.0|0x1p-10 -> )"],
     "two powers with the product 2^n, whatever the first one is": [r"exponential_at: 0\.5 -> .*Scalar half"],
     "P3 is 0.02 of a last digit or less, P1 + P2 0.25 off": [r":56: half_pi: plus\( -> less\("],
+    "of no terms there is a sum, zero": [r"(products|weighted): <= -> <: if"],
+    "memory is larger": [r"2 -> 3: .*malloc\("],
+    "memory that is too small goes unnoticed where nothing else lies behind it": [
+        r"malloc\(nodes_of\[part\] "
+    ],
+    "boxes are guesses, which are verified": [
+        r"inflated: 0x1p-[24]0 -> ",
+        r"remain_in_a_box: (0\.(1|01) -> \S+|\* -> /|\+ -> -|1 -> 2): .*inflated\(",
+        r"remain_in_a_box: (0 -> 1|8 -> 9): for \(int tries",
+    ],
+    "a failure is told beside": [r"remain_in_a_box: 0 -> 1: return 0;"],
+    "any number but zero is true": [
+        r"remain_in_a_box: 1 -> 2: (int found = 1|if \(found\))",
+        r"remainders: 1 -> 2: .*-1, 1, out",
+    ],
+    "no directions, or results, are asked for": [
+        r"end_apart: 0 -> 1: (motion_series|polynomial)\(|remainders: 0 -> 1: .*out, 0\);"
+    ],
     "the quotient by an interval with zero is refused": [r"angle: 0\.0 -> 1\.0: if \(y\.upper < 0\.0\)"],
 }
 
@@ -151,6 +203,8 @@ def look_at_mutant(header: str, text: str) -> None:
     try:
         if header == "interval_sums.h":
             look_at_sums(text)
+        elif header in OF_SERIES:
+            look_at_series()
         else:
             look()
     except CompilerError as error:
@@ -160,7 +214,11 @@ def look_at_mutant(header: str, text: str) -> None:
 
 
 def changes(header: str) -> Iterator[tuple[str, str]]:
-    return mutants.mutants(runtime(header), STARTS[header], SWAPS)
+    text, start = runtime(header), STARTS[header]
+    if header not in OF_SERIES:
+        return mutants.mutants(text, start, SWAPS)
+    whole = mutants.with_larger_whole_numbers(text, start)
+    return itertools.chain(mutants.mutants(text, start, SWAPS_OF_SERIES), whole)
 
 
 def outcomes(header: str, texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -180,7 +238,10 @@ def test_the_headers_as_they_are_pass_in_a_child(header):
     assert outcomes(header, [("as it is", runtime(header))]) == [("as it is", "survivor")]
 
 
-@pytest.mark.parametrize(("header", "least"), [("interval.h", 250), ("interval_sums.h", 90)])
+@pytest.mark.parametrize(
+    ("header", "least"),
+    [("interval.h", 250), ("interval_sums.h", 90), ("taylor.h", 200), ("flow_enclosure.h", 150)],
+)
 def test_a_few_changed_headers_are_found(header, least):
     """Six of each."""
     if header == "interval_sums.h" and not sums.ON_X86:

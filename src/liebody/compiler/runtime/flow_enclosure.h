@@ -144,7 +144,7 @@ static void follow(int field, int observed, Series *x, Series *z, int order, int
 static int remain_in_a_box(int field, const Series *x, Series *z, int order, int d,
                            Interval whole) {
     int states = inputs_of[field];
-    Interval power[LENGTH + 1];
+    Interval power[LENGTH];
     power[0] = point(1.0);
     for (int k = 1; k <= order + 1; k++) power[k] = times(power[k - 1], whole);
     Number path[MOST_STATES], box, term;
