@@ -42,8 +42,8 @@ def _of_the_motion(phase: Phase) -> list[Function]:
         phase.field,
         *([] if phase.jump is None else [phase.jump]),
         *([] if phase.event is None else [phase.section]),
-        *(guard.function for guard in phase.guards),
-        *(function for function, _ in phase.at_end),
+        *(x.function for x in phase.guards),
+        *(x.function for x in phase.at_end),
     ]
 
 

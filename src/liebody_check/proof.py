@@ -388,7 +388,7 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
         for guard, pieces in zip(phase.guards, stretch.signs.guards):
             # the guard that ends the phase is zero at the end; its rate there must have the event's direction
             end = 0
-            same = guard.function == phase.section
+            same = guard.function == phase.section and not guard.stated
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 end = phase.event[1]
                 _, rate = guard_and_rate(phase, equations.known, guard.function, stretch.x[-1])
@@ -396,12 +396,36 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
-            _must_be_quiet(guard, pieces, starts, end)
+            starts = not guard.stated and is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            at_ends = [
+                guard_and_rate(phase, equations.known, guard.function, x)[0]
+                for x in (stretch.x[0], stretch.x[-1])
+            ]
+            if not keeps_its_sign(pieces, guard.sign, *map(sign_of, at_ends)):
+                _must_be_quiet(guard, pieces, starts, end)
         last = [[x] for x in stretch.x[-1]]
-        for function, sign in phase.at_end:
-            if sign_of(equations.value(function, last)[0][0]) != sign:
-                raise Refused("a condition at the end of a phase has not surely its sign")
+        for one in phase.at_end:
+            if sign_of(equations.value(one.function, last)[0][0]) != one.sign:
+                what = one.name or "a condition"
+                raise Refused(f"{what} at the end of a phase has not surely its sign")
+
+
+def keeps_its_sign(pieces: list[tuple[int, int]], sign: int, start: int, end: int) -> bool:
+    """Whether a number has its sign, which is not 0, on all pieces of the motion.
+
+    It has its sign where bounds say so; where its rate has this sign, behind such a piece or behind a `start`
+    with it; and where its rate has the other sign, before such a piece or before an `end` with it.
+    """
+    if not sign:
+        return False
+    has = [value == sign for value, _ in pieces]
+    before = start == sign
+    for k, (_, rate) in enumerate(pieces):
+        before = has[k] = has[k] or (before and rate == sign)
+    after = end == sign
+    for k, (_, rate) in reversed([*enumerate(pieces)]):
+        after = has[k] = has[k] or (after and rate == -sign)
+    return all(has)
 
 
 def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, end: int) -> None:
@@ -422,7 +446,7 @@ def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, en
             last -= 1
     if not all(is_quiet(guard, x) for x in pieces[first:last]):
         raise Refused(
-            f"that the {guard.name} keeps its sign is not proved"
+            f"that {'' if guard.stated else 'the '}{guard.name} keeps its sign is not proved"
             if guard.sign
             else f"another event of the guard {guard.name} on the way is not excluded"
         )

@@ -45,12 +45,28 @@ class Function:
 
 @dataclass(frozen=True)
 class Guard:
-    """A guard without an event on the way; or, with a `sign` that is not 0, a condition that keeps it."""
+    """A guard without an event on the way; or, with a `sign` that is not 0, a condition that keeps it.
+
+    stated  the theorem names it as a positive number, which it is at both ends of the phase, too
+    """
 
     name: str
     direction: int
     function: Function
     sign: int
+    stated: bool = False
+
+
+@dataclass(frozen=True)
+class SignAtEnd:
+    """A function with a sign at the end of a phase.
+
+    name  of a number that the theorem says is positive; "": a condition of the jump
+    """
+
+    function: Function
+    sign: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,7 @@ class Phase:
     section     the function that is zero at the end of the phase
     event       name and direction of the guard that it is; or else `coordinate`, the index of a state
     jump        the state at the start of the next phase; None: it stays
-    at_end      functions with a sign at the end of the phase: conditions of the jump
+    at_end      functions with a sign at the end of the phase
     closing     takes the state behind the last jump to the state at the start; None: the state stays
     """
 
@@ -71,7 +87,7 @@ class Phase:
     coordinate: int | None
     jump: Function | None
     guards: tuple[Guard, ...]
-    at_end: tuple[tuple[Function, int], ...]
+    at_end: tuple[SignAtEnd, ...]
     nodes: tuple[tuple[Fraction, ...], ...]
     durations: tuple[Fraction, ...]
     factor: Fraction
@@ -460,7 +476,7 @@ def _with_closing(claim: Claim, data: Mapping[str, Any]) -> Claim:
 
 def _functions(phase: Phase) -> list[Function]:
     """All functions of a phase that a file has."""
-    watched = [guard.function for guard in phase.guards] + [function for function, _ in phase.at_end]
+    watched = [x.function for x in phase.guards] + [x.function for x in phase.at_end]
     return [phase.field, phase.section, *([] if phase.jump is None else [phase.jump]), *watched]
 
 
@@ -562,9 +578,11 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
             _direction(x["direction"]),
             function(x["function"], 1),
             _direction(x.get("sign", 0)),
+            _flag(x.get("stated", False)),
         )
         for x in data["guards"]
     )
+    _need(all(x.sign == 1 for x in guards if x.stated), "a number that is said to be positive has no sign 1")
     section = data["section"]
     g = function(section["function"], 1)
     event = coordinate = jump = None
@@ -594,8 +612,12 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
     _need(all(len(row) == N for row in nodes), "a node has not as many states as there are")
     _need(all(w > 0 for w in durations), "a step has no duration")
     factor = _binary(data["factor"])
-    at_end = tuple((function(x["function"], 1), _direction(x["sign"])) for x in data.get("at_end", []))
-    _need(all(sign != 0 for _, sign in at_end), "a condition at the end of a phase has no sign")
+    at_end = tuple(
+        SignAtEnd(function(x["function"], 1), _direction(x["sign"]), _name(x["name"]) if "name" in x else "")
+        for x in data.get("at_end", [])
+    )
+    _need(all(x.sign != 0 for x in at_end), "a condition at the end of a phase has no sign")
+    _need(all(x.sign == 1 for x in at_end if x.name), "a number that is said to be positive has no sign 1")
     return Phase(
         states,
         function(data["field"], N),
@@ -650,6 +672,11 @@ def _index(x: Any, size: int) -> int:
 def _direction(x: Any) -> int:
     _need(type(x) is int and x in (-1, 0, 1), f"the direction {x!r} is not -1, 0 or 1")
     return int(x)
+
+
+def _flag(x: Any) -> bool:
+    _need(type(x) is bool, f"{x!r} is neither true nor false")
+    return bool(x)
 
 
 def _number(x: Any) -> Fraction:

@@ -29,7 +29,7 @@ def must_be_symmetries(claim: Claim) -> None:
     for symmetry in claim.symmetries:
         behind = [*symmetry.along[1:], symmetry.along[0]]
         for k, (phase, xi, following) in enumerate(zip(claim.phases, symmetry.along, behind), 1):
-            watched = [guard.function for guard in phase.guards] + [function for function, _ in phase.at_end]
+            watched = [x.function for x in phase.guards] + [x.function for x in phase.at_end]
             for function in (phase.field, phase.section, *watched):
                 if any(x != 0 for x in _slopes(claim, function, xi)):
                     raise Refused(f"a function of phase {k} is not seen to be unchanged under a symmetry")

@@ -396,9 +396,40 @@ def _constants(claim: Any) -> str:
 
 def _crossings(claim: Any) -> str:
     guards = list(dict.fromkeys(x.name for phase in claim.phases for x in phase.guards if not x.sign))
-    decided = any(phase.at_end or any(x.sign for x in phase.guards) for phase in claim.phases)
+    conditions = [x for phase in claim.phases for x in phase.guards if x.sign and not x.stated]
+    conditions += [x for phase in claim.phases for x in phase.at_end if not x.name]
     signs = "The conditions of the functions have their signs, as the certificate lists them."
-    return "\n".join(x for x in (_of_guards(claim, guards), signs if decided else "") if x)
+    return "\n".join(
+        x for x in (_of_guards(claim, guards), signs if conditions else "", *_positive(claim)) if x
+    )
+
+
+def _positive(claim: Any) -> list[str]:
+    """The numbers that are positive along the orbit, and those that are where a phase ends."""
+    along: dict[str, list[int]] = {}
+    at_end: dict[str, list[int]] = {}
+    for k, phase in enumerate(claim.phases, 1):
+        for x in phase.guards:
+            if x.stated:
+                along.setdefault(x.name, []).append(k)
+        for x in phase.at_end:
+            if x.name:
+                at_end.setdefault(x.name, []).append(k)
+    every = [*range(1, len(claim.phases) + 1)]
+    lines = []
+    for name, phases in along.items():
+        where = "Along the whole orbit" if phases == every else f"In {_phases(phases)}"
+        lines.append(f"{where} {name} > 0, by its function in the certificate.")
+    for name, phases in at_end.items():
+        where = "each jump" if phases == every else f"the jump at the end of {_phases(phases)}"
+        lines.append(f"Before {where} {name} > 0, by its function in the certificate.")
+    return lines
+
+
+def _phases(numbers: list[int]) -> str:
+    """In words, "phase 2" or "phases 1, 2 and 4"."""
+    *first, last = map(str, numbers)
+    return f"phases {', '.join(first)} and {last}" if first else f"phase {last}"
 
 
 def _of_guards(claim: Any, guards: list[str]) -> str:

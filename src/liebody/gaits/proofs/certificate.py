@@ -213,7 +213,10 @@ def _nodes(steps: SteppedPhase) -> dict[str, Any]:
 
 def _phase(phase: OrbitPhase, durations: Array) -> dict[str, Any]:
     section: dict[str, Any] = {"function": _tape(phase.section)}
-    at_end = [{"function": _tape(tape), "sign": sign} for tape, sign in phase.at_end]
+    at_end = [
+        {"function": _tape(x.tape), "sign": x.sign} | ({"name": x.name} if x.name else {})
+        for x in phase.at_end
+    ]
     if phase.event is not None and phase.jump is not None:
         section |= {"event": phase.event[0], "direction": phase.event[1], "jump": _tape(phase.jump)}
     else:
@@ -225,6 +228,7 @@ def _phase(phase: OrbitPhase, durations: Array) -> dict[str, Any]:
         "guards": [
             {"name": guard.name, "direction": guard.direction, "function": _tape(guard.tape)}
             | ({"sign": guard.sign} if guard.sign else {})
+            | ({"stated": True} if guard.stated else {})
             for guard in phase.guards
         ],
         **({"at_end": at_end} if at_end else {}),

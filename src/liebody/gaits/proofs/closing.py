@@ -131,7 +131,7 @@ def drive_of(
 
 def _on_the_way(phase: OrbitPhase) -> list[Tape]:
     """All functions of a phase but a section y_j = c, which says where the orbit closes, not how it moves."""
-    watched = [guard.tape for guard in phase.guards] + [tape for tape, _ in phase.at_end]
+    watched = [x.tape for x in phase.guards] + [x.tape for x in phase.at_end]
     event = [] if phase.event is None else [phase.section]
     return [phase.field, *([] if phase.jump is None else [phase.jump]), *event, *watched]
 

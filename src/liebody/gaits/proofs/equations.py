@@ -44,6 +44,7 @@ class WatchedGuard:
     zero_at_start  whether it is zero at the start of the phase because the last phase ended with it: it is
                    the same expression behind the jump as before it, or the constant zero
     sign           of a condition: it must have this sign, and not only keep the one that it has; else 0
+    stated         a number that the theorem says is positive, at both ends of the phase, too
     """
 
     name: str
@@ -51,6 +52,19 @@ class WatchedGuard:
     tape: Tape
     zero_at_start: bool = False
     sign: int = 0
+    stated: bool = False
+
+
+@dataclass
+class SignAtEnd:
+    """A function that has this sign at the end of a phase.
+
+    name  of a number that the theorem says is positive; "": a condition of the jump
+    """
+
+    tape: Tape
+    sign: int
+    name: str = ""
 
 
 @dataclass
@@ -63,8 +77,9 @@ class OrbitPhase:
     jump        J; None: the state does not change
     event       name and direction of that guard; None: the section is y_j = c
     coordinate  the j of a section y_j = c; None: the section is a guard
-    guards      all guards that are watched in this phase, the section's among them, and conditions
-    at_end      functions whose signs at the end of the phase are the signs of the jump's conditions
+    guards      all guards that are watched in this phase, the section's among them, conditions, and numbers
+                that the theorem says are positive
+    at_end      functions with a sign at the end of the phase: conditions of the jump, and such numbers
     """
 
     names: list[str]
@@ -74,7 +89,7 @@ class OrbitPhase:
     event: tuple[str, int] | None
     coordinate: int | None
     guards: list[WatchedGuard]
-    at_end: list[tuple[Tape, int]] = dataclasses.field(default_factory=list)
+    at_end: list[SignAtEnd] = dataclasses.field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -84,7 +99,7 @@ class OrbitPhase:
     @property
     def tapes(self) -> list[Tape]:
         jumps = [] if self.jump is None else [self.jump]
-        watched = [guard.tape for guard in self.guards] + [tape for tape, _ in self.at_end]
+        watched = [x.tape for x in self.guards] + [x.tape for x in self.at_end]
         return [self.field, self.section, *jumps, *watched]
 
 

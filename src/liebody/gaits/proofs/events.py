@@ -10,6 +10,9 @@ and for a guard that is zero at the start or at the end of a phase,
     dg/dt has one sign up to the end: g comes to zero, and was not there before on these pieces.
 
 Pieces become shorter until one of these holds.
+
+A number that is to be positive, or a condition, has its sign where bounds say so, where it grows behind such
+a piece, and where it falls before one (`_keeps_its_sign`).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
         whole = [step for part in by_parts(signs_of, boxes[:-1], times) for step in part]
         for k, guard in enumerate(phase.guards):
             ends = 0  # the sign of the rate with which the guard comes to zero at the end
-            same = guard.tape == phase.section
+            same = guard.tape == phase.section and not guard.stated
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 ends = phase.event[1]
                 if (
@@ -49,9 +52,14 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
                         f"the guard {guard.name} may graze zero at the end of "
                         f"{_called(problem, phase)}: its rate may be zero"
                     )
-            _along(problem, phase, boxes, times, guard, ends, [signs[k] for signs in whole])
-        for tape, sign in phase.at_end:
-            if _sign(problem.evaluate(tape, boxes[-1])[0][0]) != sign:
+            nodes = _sign(problem.evaluate(guard.tape, boxes)[0][:, 0]) if guard.sign else None
+            _along(problem, phase, boxes, times, guard, ends, [signs[k] for signs in whole], nodes)
+        for one in phase.at_end:
+            if _sign(problem.evaluate(one.tape, boxes[-1])[0][0]) != one.sign:
+                if one.name:
+                    raise ProofError(
+                        f"that {one.name} is positive is not proved at the end of {_called(problem, phase)}"
+                    )
                 raise ProofError(
                     f"a condition in the update at {phase.event} is not decided at the end of "
                     f"{_called(problem, phase)}: its numbers may be equal there"
@@ -75,17 +83,34 @@ def _along(
     guard: WatchedGuard,
     ends: int,
     whole: list[list[tuple[int, int]]],
+    nodes: Array | None,
 ) -> None:
-    """One guard along all steps of a phase; whole: its signs over each step as one piece."""
+    """One guard along all steps of a phase.
+
+    whole  its signs over each step as one piece
+    nodes  its signs at the ends of steps, for a number that has one sign
+    """
     steps = len(times)
     # the sign of the rate while the guard has been leaving zero from the start on; None: at the start; 0: not
     leaving: int | None = None if guard.zero_at_start else 0
     for i in range(steps):
         signs = whole[i]
         pieces = 1
-        while not (signs and _decided(signs, guard, leaving, ends if i == steps - 1 else 0)):
+        at_ends = (0, 0) if nodes is None else (int(nodes[i]), int(nodes[i + 1]))
+        while not (
+            signs
+            and (
+                _keeps_its_sign(signs, guard.sign, at_ends)
+                or _decided(signs, guard, leaving, ends if i == steps - 1 else 0)
+            )
+        ):
             pieces *= 4
             if pieces > MOST_PIECES:
+                if guard.stated:
+                    raise ProofError(
+                        f"that {guard.name} is positive is not proved in step {i + 1} of {steps} of "
+                        f"{_called(problem, phase)}: it may be zero there, or nearly"
+                    )
                 raise ProofError(
                     f"whether {guard.name} has another event in step {i + 1} of {steps} of "
                     f"{_called(problem, phase)} is not decided: its sign and that of its rate both change in "
@@ -136,6 +161,20 @@ def _signs_of(
         [(int(a), int(b)) for a, b in zip(*step, strict=True)]
         for step in zip(_sign(value), _sign(rate), strict=True)
     ]
+
+
+def _keeps_its_sign(signs: list[tuple[int, int]], sign: int, at_ends: tuple[int, int]) -> bool:
+    """Whether a number has its sign, which is not 0, on all pieces; at_ends: its signs at their two ends."""
+    if not sign:
+        return False
+    has = [value == sign for value, _ in signs]
+    before = at_ends[0] == sign
+    for k, (_, rate) in enumerate(signs):
+        before = has[k] = has[k] or (before and rate == sign)
+    behind = at_ends[1] == sign
+    for k, (_, rate) in reversed([*enumerate(signs)]):
+        behind = has[k] = has[k] or (behind and rate == -sign)
+    return all(has)
 
 
 def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | None, ends: int) -> bool:

@@ -91,7 +91,7 @@ class ExtendedEquations:
             section=self._of_states(phase.section),
             jump=self._jump(phase, is_last),
             guards=[replace(guard, tape=self._of_states(guard.tape)) for guard in phase.guards],
-            at_end=[(self._of_states(tape), sign) for tape, sign in phase.at_end],
+            at_end=[replace(x, tape=self._of_states(x.tape)) for x in phase.at_end],
         )
 
     # -- tapes ----------------------------------------------------------------------------------------------

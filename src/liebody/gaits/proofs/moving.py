@@ -79,7 +79,7 @@ def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> Exa
             section=tape(phase.section),
             jump=None if phase.jump is None else tape(phase.jump),
             guards=[replace(x, tape=tape(x.tape)) for x in phase.guards],
-            at_end=[(tape(x), sign) for x, sign in phase.at_end],
+            at_end=[replace(x, tape=tape(x.tape)) for x in phase.at_end],
         )
         for phase in equations.phases
     ]

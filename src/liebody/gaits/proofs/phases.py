@@ -14,13 +14,14 @@ functions, traced for each phase:
 4. Between events the update must leave q, v and this memory as they are.
 5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
    since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
-6. Rotations in space are unit quaternions among the states. The time is the last state of a driven system.
+6. Numbers that the theorem says are positive are functions of a phase, too, whose signs are proved.
+7. Rotations in space are unit quaternions among the states. The time is the last state of a driven system.
    How these close is in `closing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -38,6 +39,7 @@ from .equations import (
     OrbitPhase,
     ProofError,
     Rotation,
+    SignAtEnd,
     WatchedGuard,
     exact_parameters,
     exact_tape,
@@ -71,6 +73,21 @@ class SimulatedPhase:
     constants: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class Stated:
+    """Numbers that a theorem says are positive, by name (`prove`).
+
+    along      functions of (t, q, v, z, p): along the whole orbit
+    at_events  functions of (t, q, v, z, p, events), as `update`: at each event, before the update
+    """
+
+    along: Mapping[str, Callable[..., Any]]
+    at_events: Mapping[str, Callable[..., Any]]
+
+
+NOTHING_STATED = Stated({}, {})
+
+
 @dataclass
 class Course:
     """Where an orbit starts, all states of its first phase, and how long its phases take."""
@@ -80,7 +97,10 @@ class Course:
 
 
 def equations_of(
-    orbit: PeriodicOrbit, parameters: Mapping[str, Any], rounding: float
+    orbit: PeriodicOrbit,
+    parameters: Mapping[str, Any],
+    rounding: float,
+    stated: Stated = NOTHING_STATED,
 ) -> tuple[ExactEquations, Course]:
     """The equations of an orbit; ProofError for kinds of systems that cannot be proved yet."""
     system = orbit.system
@@ -90,9 +110,9 @@ def equations_of(
     values = system.parameters.values(orbit.parameters, ())
     clocks = _clocks(system, stretches, values)
     driven = orbit.shooting.known_period is not None
-    states = _memory_states(system, stretches, values, clocks)
+    states = _memory_states(system, stretches, values, clocks, stated)
     functions = [
-        TracedPhase(system, stretch, chosen, values, following, clocks, driven=driven)
+        TracedPhase(system, stretch, chosen, values, following, clocks, stated, driven=driven)
         for stretch, chosen, following in zip(stretches, states, [*states[1:], states[0]], strict=True)
     ]
     memory = list(stretches[0].memory)
@@ -118,14 +138,17 @@ def equations_of(
     for k, phase in enumerate(phases):
         before = functions[k - 1]
         after = functions[k]
-        values_at_start = [x for x in after.guards if type(x) is Expr]
-        for guard, value in zip(phase.guards, [*values_at_start, *after.within.differences], strict=True):
+        values_at_start = [x for x in after.guards if type(x) is Expr] + [*after.within.differences]
+        watched = [guard for guard in phase.guards if not guard.stated]
+        for guard, value in zip(watched, values_at_start, strict=True):
             known_end = before.stretch.event is not None
             guard.zero_at_start = known_end and _zero_again(before, after, value)
     durations = [stretch.duration for stretch in stretches]
     if clocks:
         for one, following in zip(functions, [*states[1:], states[0]], strict=True):
-            timed = TracedPhase(system, one.stretch, one.states, values, following, clocks, timed=True)
+            timed = TracedPhase(
+                system, one.stretch, one.states, values, following, clocks, stated, timed=True
+            )
             _must_ignore_the_time(timed, following, constants)
     symmetries = symmetries_of(translations, phases, constants)
     behind = closing_of(rotations, drive, len(start), constants)
@@ -226,6 +249,7 @@ class TracedPhase:
     values  flat parameters, at which conditions are decided
     following  the states of the memory in the next phase; None: all entries of the memory matter
     clocks  entries of the memory that are times; their ages stand in their places, and the time is 0
+    stated  numbers that are to be positive
     timed   the time is the last entry of y, behind the states
     driven  ... and is itself a state
     """
@@ -238,6 +262,7 @@ class TracedPhase:
         values: Array,
         following: Sequence[int] | None = None,
         clocks: Collection[int] = (),
+        stated: Stated = NOTHING_STATED,
         timed: bool = False,
         driven: bool = False,
     ) -> None:
@@ -245,6 +270,7 @@ class TracedPhase:
         self.stretch = stretch
         self.states = list(states)
         self.clocks = sorted(clocks)
+        self.stated = stated
         self.driven = driven
         self.first = first = system.nq + system.nv  # of the memory
         timed = timed or driven
@@ -275,7 +301,9 @@ class TracedPhase:
                 "rates": system.flowing_memory.write([rates[x] for x in system.flowing_memory.defaults]),
                 "guards": np.array(guards, object),
                 "quiet": self._after(arguments, [0.0] * len(event)),
+                "stated": _numbers_of(stated.along, arguments),
                 "after": self._after(arguments, event),
+                "stated at event": self._stated_at_event(arguments, event),
             }
 
         traced = trace(functions, shapes, system.name)
@@ -283,12 +311,13 @@ class TracedPhase:
         if following is not None:  # conditions of memory that does not matter are left out
             _without(outputs["quiet"], first, {*self.states, *stretch.constants})
             _without(outputs["after"], first, set(following))
-        after = {"after": outputs.pop("after")}
+        after = {name: outputs.pop(name) for name in ("after", "stated at event")}
         # the state at a sample; parameters have the values of the orbit
         at = []
         for x, t in zip(stretch.samples, stretch.times, strict=True):
             memory = [t - stretch.memory[i] if i in clocks else stretch.memory[i] for i in self.states]
             at.append((np.concatenate([x, memory, [t] * timed]), values, t))
+        self._must_be_positive(Function(system.name, traced.inputs, dict(traced.outputs)), at)
         self.within = decided(Function(system.name, traced.inputs, outputs), at)
         sign = {} if stretch.event is None else {outputs["guards"][self.place]: stretch.event[1]}
         self.behind = decided(Function(system.name, traced.inputs, after), at[-1:], sign)
@@ -305,6 +334,41 @@ class TracedPhase:
         memory = np.array(self.system.memory.write(z), object)
         memory[self.clocks] = arguments[0] - memory[self.clocks]
         return np.concatenate([q, v, memory])
+
+    def _stated_at_event(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
+        if self.stretch.event is None:
+            return np.zeros(0, object)
+        return _numbers_of(self.stated.at_events, (*arguments, self.system.events_type(*events)))
+
+    def _must_be_positive(self, function: Function, samples: Sequence[tuple[Any, ...]]) -> None:
+        """ProofError where a number that is to be positive is not at a sample."""
+        stated = Function("stated", function.inputs, {"stated": function.outputs["stated"]})
+        for sample in samples:
+            for name, x in zip(self.stated.along, np.asarray(stated(*sample), float).tolist(), strict=True):
+                if not x > 0:
+                    raise ProofError(
+                        f"{name} is {x:.6g} at t = {sample[-1]:.6g} s of the orbit of {self.system.name}, "
+                        "expected a positive number"
+                    )
+
+    def stated_numbers(self) -> list[tuple[str, Expr]]:
+        """Numbers that are to be positive in the phase, but for constants, which are."""
+        outputs = self.within.function.outputs["stated"]
+        return [(name, x) for name, x in zip(self.stated.along, outputs, strict=True) if type(x) is Expr]
+
+    def stated_numbers_at_event(self) -> list[tuple[str, Expr]]:
+        """Numbers that are to be positive at the event that ends the phase, but for positive constants."""
+        found = []
+        outputs = self.behind.function.outputs["stated at event"]
+        for name, x in zip(self.stated.at_events, outputs, strict=self.stretch.event is not None):
+            if type(x) is Expr:
+                found.append((name, x))
+            elif not x > 0:
+                raise ProofError(
+                    f"{name} is {x:.6g} at the event {self.stretch.event} of {self.system.name}, expected a "
+                    "positive number; let it return where(events.name != 0, number, 1.0)"
+                )
+        return found
 
     def only(self, name: str, outputs: Any, part: Decided | None = None) -> Function:
         """A function with these outputs, of `within` or of another part."""
@@ -355,6 +419,17 @@ class TracedPhase:
                 )
 
 
+def _numbers_of(functions: Mapping[str, Callable[..., Any]], arguments: tuple[Any, ...]) -> Array:
+    """The values of functions, each a number."""
+    numbers = np.zeros(len(functions), object)
+    for k, (name, function) in enumerate(functions.items()):
+        x = function(*arguments)
+        if np.shape(x) != ():
+            raise ProofError(f"{name} is an array of shape {np.shape(x)}, expected a number")
+        numbers[k] = np.asarray(x)[()]
+    return numbers
+
+
 def _names_of_motion(system: HybridSystem) -> list[str]:
     """The names of the states (q, v)."""
     return [f"{x}[{i}]" for x, size in (("q", system.nq), ("v", system.nv)) for i in range(size)]
@@ -386,11 +461,22 @@ def _clocks(system: HybridSystem, stretches: Sequence[SimulatedPhase], values: A
 def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], constants: Constants) -> None:
     """ProofError unless a timed phase depends on ages alone: derivatives by the time are zero everywhere."""
     parts = [
-        functions.only("within", [*functions.field().outputs["field"], *functions.guards]),
+        functions.only(
+            "within",
+            [
+                *functions.field().outputs["field"],
+                *functions.guards,
+                *functions.within.function.outputs["stated"],
+            ],
+        ),
         functions.only("conditions", functions.within.differences),
     ]
     if functions.stretch.event is not None:
-        behind = [*functions.after(following).outputs["jump"], *functions.behind.differences]
+        behind = [
+            *functions.after(following).outputs["jump"],
+            *functions.behind.differences,
+            *functions.behind.function.outputs["stated at event"],
+        ]
         parts.append(functions.only("behind", behind, functions.behind))
     for part in parts:
         known = {symbol: k for k, symbol in enumerate(part.inputs["u"].flat)}
@@ -404,13 +490,17 @@ def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], cons
 
 
 def _memory_states(
-    system: HybridSystem, stretches: Sequence[SimulatedPhase], values: Array, clocks: Sequence[int]
+    system: HybridSystem,
+    stretches: Sequence[SimulatedPhase],
+    values: Array,
+    clocks: Sequence[int],
+    stated: Stated,
 ) -> list[list[int]]:
     """The entries of the memory that are states, for each phase; constants go into the stretches."""
     size = system.memory.size
     if not size:
         return [[] for _ in stretches]
-    known, every = _constants_of_phases(system, stretches, values, clocks)
+    known, every = _constants_of_phases(system, stretches, values, clocks, stated)
     for stretch, constant in zip(stretches, known, strict=True):
         stretch.constants = frozenset(constant)
     # backwards, until nothing is added: what a phase needs, and what the next one needs of it
@@ -427,13 +517,14 @@ def _memory_states(
                 *functions.rates_of(sorted(needed[k])),
                 *functions.guards,
                 *functions.within.differences,
+                *functions.within.function.outputs["stated"],
             ]
-            parts = [
-                functions.only("within", outputs),
-                functions.only(
-                    "jump", [*functions.chosen_after(passed), *functions.behind.differences], functions.behind
-                ),
+            behind = [
+                *functions.chosen_after(passed),
+                *functions.behind.differences,
+                *functions.behind.function.outputs["stated at event"],
             ]
+            parts = [functions.only("within", outputs), functions.only("jump", behind, functions.behind)]
             found: set[int] = set()
             for part in parts:
                 symbols = dict(zip(part.inputs["y"][functions.first :], functions.states, strict=True))
@@ -444,7 +535,11 @@ def _memory_states(
 
 
 def _constants_of_phases(
-    system: HybridSystem, stretches: Sequence[SimulatedPhase], parameters: Array, clocks: Sequence[int]
+    system: HybridSystem,
+    stretches: Sequence[SimulatedPhase],
+    parameters: Array,
+    clocks: Sequence[int],
+    stated: Stated = NOTHING_STATED,
 ) -> tuple[list[set[int]], list[TracedPhase]]:
     """The entries of the memory that are constants of each phase, with their values in its stretch.
 
@@ -458,7 +553,7 @@ def _constants_of_phases(
         every = []
         for k, stretch in enumerate(stretches):
             free = [i for i in range(size) if i not in known[k]]
-            functions = TracedPhase(system, stretch, free, parameters, clocks=clocks)
+            functions = TracedPhase(system, stretch, free, parameters, clocks=clocks, stated=stated)
             every.append(functions)
             values = functions.behind.function.outputs["after"][n:]
             constant = {
@@ -511,9 +606,18 @@ def _phase(
             zip(functions.within.differences, functions.within.signs, strict=True), 1
         )
     ]
+    stated = [
+        WatchedGuard(name, 0, tape(functions.only(name, [value])), sign=1, stated=True)
+        for name, value in functions.stated_numbers()
+    ]
+    watched = [*guards, *conditions, *stated]
     at_end = [
-        (tape(functions.only("condition at the event", [value], functions.behind)), sign)
+        SignAtEnd(tape(functions.only("condition at the event", [value], functions.behind)), sign)
         for value, sign in zip(functions.behind.differences, functions.behind.signs, strict=True)
+    ]
+    at_end += [
+        SignAtEnd(tape(functions.only(name, [value], functions.behind)), 1, name)
+        for name, value in functions.stated_numbers_at_event()
     ]
     entries = [*system.memory.entries]
     clocks = functions.clocks
@@ -523,10 +627,10 @@ def _phase(
     if event is None:
         # the section of a drive is set when the functions of all phases are known
         section, j = closing or (field, len(names) - 1)
-        return OrbitPhase(names, field, section, None, None, j, [*guards, *conditions], at_end)
+        return OrbitPhase(names, field, section, None, None, j, watched, at_end)
     jump = tape(functions.after(following.states))
     section = tape(functions.only(event[0], [functions.guard(event[0])]))
-    return OrbitPhase(names, field, section, jump, event, None, [*guards, *conditions], at_end)
+    return OrbitPhase(names, field, section, jump, event, None, watched, at_end)
 
 
 def _zero_again(before: TracedPhase, phase: TracedPhase, value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,18 +27,21 @@ from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
 from .families import Chain, Family, family_of
 from .multipliers import discs, largest_modulus, return_map_slope
-from .phases import Course, equations_of
+from .phases import Course, Stated, equations_of
 from .system import Enclosed, StepEquations, SteppedOrbit
 
 Array = Any
 RADII = 10.0 ** -np.arange(1.5, 10.1, 0.5)  # of boxes that are tried for uniqueness
 ORDERS = 4, 30
+NAME = r"[\w \[\],'-]{1,60}"  # a name that the checker prints
 
 
 @checked
 def prove(
     orbit: PeriodicOrbit,
     *,
+    positive: Mapping[str, Callable[..., Any]] | None = None,
+    positive_at_events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
     rounding: float = 0.0,
     radius: float | None = None,
@@ -49,6 +53,11 @@ def prove(
                 that moves in a plane, or on products of these. Memory between events is a constant of the
                 phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
                 that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
+    positive    {name: function of (t, q, v, z, p)}: numbers that are proved to be positive along the whole
+                orbit, such as the force by which the ground pushes; with the arguments of `guards`
+    positive_at_events  {name: function of (t, q, v, z, p, events)}: the same at each event, before the
+                update, such as the impulse of the ground; with the arguments of `update`. A function may
+                return 1.0 where it has nothing to say
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
@@ -72,8 +81,9 @@ def prove(
         certificate.save("orbit.json")   # python -m liebody_check orbit.json
     """
     options = _Options(rounding, radius, order)
+    stated = _stated(positive, positive_at_events)
     # the equations and their arithmetic
-    equations, course = equations_of(orbit, parameters or {}, options.rounding)
+    equations, course = equations_of(orbit, parameters or {}, options.rounding, stated)
     free = [name for name, (low, high) in equations.constants.parameters.items() if low != high]
     if len(free) != 1:
         return _proved(equations, course, options)
@@ -88,6 +98,8 @@ def prove(
 def prove_branch(
     branch: Branch,
     *,
+    positive: Mapping[str, Callable[..., Any]] | None = None,
+    positive_at_events: Mapping[str, Callable[..., Any]] | None = None,
     stability: bool = False,
     rounding: float = 0.0,
     order: int = 18,
@@ -99,7 +111,7 @@ def prove_branch(
                ways
     stability  make boxes so short that the stability of their orbits is decided, if that can be; the family
                then has many more parts
-    rounding, order  as in `prove`
+    positive, positive_at_events, rounding, order  as in `prove`
     most       parts to either side
 
     returns    Family; where the chain ends before the branch, `complete` is False, and `status` says at which
@@ -114,7 +126,8 @@ def prove_branch(
     options = _Options(rounding, None, order)
     orbit = branch.orbits[len(branch.orbits) // 2]
     values, turns = _without_turns(branch)
-    equations, course = equations_of(orbit, {branch.parameter: values}, options.rounding)
+    stated = _stated(positive, positive_at_events)
+    equations, course = equations_of(orbit, {branch.parameter: values}, options.rounding, stated)
     family = _family(orbit, equations, course, branch.parameter, options, stability, most)
     if not turns:
         return family
@@ -233,6 +246,22 @@ def _need_plain_closing(equations: ExactEquations, what: str) -> None:
     """Raise ProofError for orbits with quaternions or a drive, whose larger systems would close otherwise."""
     if equations.closing is not None:
         raise ProofError(f"{what} of orbits that rotate in space, or are driven, cannot be proved yet")
+
+
+def _stated(
+    positive: Mapping[str, Callable[..., Any]] | None, at_events: Mapping[str, Callable[..., Any]] | None
+) -> Stated:
+    """What the theorem is to say is positive; ProofError for names that it cannot have."""
+    names = [*(positive or {}), *(at_events or {})]
+    for name in names:
+        if not isinstance(name, str) or not re.fullmatch(NAME, name):
+            raise ProofError(
+                f"{name!r} is the name of a number that is to be positive, expected 1 to 60 letters, digits, "
+                "spaces and characters of _[],'-"
+            )
+        if names.count(name) > 1:
+            raise ProofError(f"{name!r} is the name of two numbers that are to be positive")
+    return Stated(positive or {}, at_events or {})
 
 
 def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:

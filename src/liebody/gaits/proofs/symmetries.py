@@ -66,7 +66,7 @@ def _behind(phase: OrbitPhase, along: Vector, constants: Constants) -> Vector:
     """The translation in the next phase."""
     functions = {"the field": phase.field, "its end": phase.section}
     functions |= {f"the guard {guard.name}": guard.tape for guard in phase.guards}
-    functions |= {f"condition {k} of the jump": tape for k, (tape, _) in enumerate(phase.at_end, 1)}
+    functions |= {x.name or f"condition {k} of the jump": x.tape for k, x in enumerate(phase.at_end, 1)}
     for name, tape in functions.items():
         if any(x != 0 for x in slopes(tape, along, constants)):
             raise ProofError(
