@@ -53,6 +53,8 @@ controller = Feedback(walk, lean=0.1, stride=0.18, bend=0.15, lift=0.5, **gains)
 biped = robot_system(robot, controller, PointFeet("left_foot", "right_foot"), step=4e-3)
 WALKING = {"section": "ground_left_foot", "symmetries": [[0, 0, 1, 0, 0, 0, 0]], "scale": 0.1}  # two steps
 METHOD = {"method": "rkmk8"}
+WEIGHT = 9.81 * robot.tree.mass
+FRICTION = 0.6  # a coefficient of friction that suffices, as `prove` proves
 
 
 def starts(p):
@@ -72,13 +74,37 @@ def ground(orbit):
     """The least push of the ground over the weight, and the friction that the feet need, in a period."""
     run = orbit.simulate(record_every=orbit.period / 400)
     force = run.outputs["ground_force"].sum(axis=1)
-    weight = 9.81 * robot.tree.mass
-    return force[:, 2].min() / weight, np.abs(force[:, 0] / force[:, 2]).max()
+    return force[:, 2].min() / WEIGHT, np.abs(force[:, 0] / force[:, 2]).max()
 
 
 def possible(orbit):
     push, friction = ground(orbit)
     return push > 0 and friction < 0.8
+
+
+def force(*state):
+    """The force of the ground; state: the arguments (t, q, v, z, p) of functions of the system."""
+    return biped.outputs(*state)["ground_force"].sum(axis=0)
+
+
+def impulse(t, q, v, z, p, events):
+    """The impulse of the ground at touch-down: the change of the robot's momentum."""
+    _, v_after, z_after, _ = biped.after_update((t, q, v, z, p), events)
+    before = biped.outputs(t, q, v, z, p)["com_velocity"]
+    return robot.tree.mass * (biped.outputs(t, q, v_after, z_after, p)["com_velocity"] - before)
+
+
+# prove(gait, positive=PUSHES, positive_at_events=LANDS): the ground pushes, and no foot slips
+PUSHES = {
+    "push of the ground": lambda *s: force(*s)[2] - 0.75 * WEIGHT,
+    "friction forwards": lambda *s: FRICTION * force(*s)[2] - force(*s)[0],
+    "friction backwards": lambda *s: FRICTION * force(*s)[2] + force(*s)[0],
+}
+LANDS = {
+    "impulse of the ground": lambda *s: impulse(*s)[2],
+    "friction forwards at touch-down": lambda *s: FRICTION * impulse(*s)[2] - impulse(*s)[0],
+    "friction backwards at touch-down": lambda *s: FRICTION * impulse(*s)[2] + impulse(*s)[0],
+}
 
 
 def speed(orbit):

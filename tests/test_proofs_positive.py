@@ -11,7 +11,7 @@ from test_proofs import changed
 from test_proofs_phases import HOPPING, SPRING, exact_hop, hopper
 
 import liebody as lb
-from liebody.gaits import ProofError, continuation, periodic_orbit, prove, prove_branch
+from liebody.gaits import ProofError, continuation, periodic_orbit, prove, prove_branch, prove_field
 from liebody.scalars import where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
@@ -190,6 +190,23 @@ def test_numbers_of_a_family_are_positive_for_all_of_its_orbits(bouncing):
         prove(bouncing, parameters={"wind": ("0.97", "1.03")}, positive=speed)
     branch = continuation(bouncing, "wind", step=0.02, bounds=(0.99, 1.05))
     assert "speed > 0" in prove_branch(branch, positive=speed).theorem()
+
+
+def test_numbers_along_the_orbit_of_a_field():
+    """On the circle with radius 1, x + 1 + 1e-4 is positive, and x + 1 - 1e-9 is not everywhere."""
+
+    def field(y):
+        growth = 1 - y[0] ** 2 - y[1] ** 2
+        return [growth * y[0] - y[1], growth * y[1] + y[0]]
+
+    def circle(least):
+        return prove_field(field, [1.0, 0.1], 6.28, positive={"x": lambda y: y[0] + least})
+
+    assert "Along the whole orbit x > 0, by its function in the certificate." in circle(1 + 1e-4).theorem()
+    with pytest.raises(ProofError, match="that x is positive is not proved in step"):
+        circle(1 - 1e-9)
+    with pytest.raises(ProofError, match=r"x is an array of shape \(2,\), expected a number"):
+        prove_field(field, [1.0, 0.1], 6.28, positive={"x": lambda y: y})
 
 
 def test_wrong_numbers_are_named(hop):

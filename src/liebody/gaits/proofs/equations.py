@@ -188,9 +188,17 @@ class ExactEquations:
 
 
 def equations_of_field(
-    field: Callable[[Array], Any], start: Array, names: Sequence[str], name: str, rounding: float
+    field: Callable[[Array], Any],
+    start: Array,
+    names: Sequence[str],
+    name: str,
+    rounding: float,
+    positive: Mapping[str, Callable[[Array], Any]],
 ) -> ExactEquations:
-    """The equations of an orbit of y' = f(y) in R^N, which starts where its fastest state has its value."""
+    """The equations of an orbit of y' = f(y) in R^N, which starts where its fastest state has its value.
+
+    positive  numbers that are to be positive along it, functions of y by name
+    """
     N = len(start)
     function = trace(lambda y: np.asarray(field(y)), {"y": N}, "field")
     shape = function.outputs["field"].shape
@@ -199,7 +207,14 @@ def equations_of_field(
     constants = Constants(spread=Fraction(rounding))
     tape = exact_tape(function, {}, constants)
     section, j = where_it_is_fast(start, function(start), constants)
-    phase = OrbitPhase(list(names), tape, section, None, None, j, [])
+    stated = []
+    for title, number in positive.items():
+        one = trace(lambda y, number=number: np.asarray(number(y)), {"y": N}, "number")
+        shape = one.outputs["number"].shape
+        if shape != ():
+            raise ProofError(f"{title} is an array of shape {shape}, expected a number")
+        stated.append(WatchedGuard(title, 0, exact_tape(one, {}, constants), sign=1, stated=True))
+    phase = OrbitPhase(list(names), tape, section, None, None, j, stated)
     return ExactEquations(name, constants, [phase], N)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...base.arguments import checked, count, floats, wrong_shape
-from ...base.errors import positive
+from ...base.errors import positive as positive_number
 from ...compiler import NotProved
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
@@ -54,7 +54,8 @@ def prove(
                 phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
                 that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
     positive    {name: function of (t, q, v, z, p)}: numbers that are proved to be positive along the whole
-                orbit, such as the force by which the ground pushes; with the arguments of `guards`
+                orbit, such as the force by which the ground pushes; with the arguments of `guards`. Like the
+                equations, they must not change along symmetries
     positive_at_events  {name: function of (t, q, v, z, p, events)}: the same at each event, before the
                 update, such as the impulse of the ground; with the arguments of `update`. A function may
                 return 1.0 where it has nothing to say
@@ -208,7 +209,7 @@ def prove_basin(
     or is driven.
     """
     options = _Options(rounding, None, order)
-    wanted = None if radius is None else positive("radius", radius)
+    wanted = None if radius is None else positive_number("radius", radius)
     pieces = count("pieces", pieces, 1)
     if pieces > MOST_PIECES:
         raise ProofError(f"pieces is {pieces}, expected 1 to {MOST_PIECES}")
@@ -313,6 +314,7 @@ def prove_field(
     *,
     names: Sequence[str] | None = None,
     name: str = "field",
+    positive: Mapping[str, Callable[..., Any]] | None = None,
     rounding: float = 0.0,
     radius: float | None = None,
     order: int = 18,
@@ -324,6 +326,7 @@ def prove_field(
     period  about its period; a multiple of it for orbits that close later
     names   of the states; default: y[0], y[1], ...
     name    of the system, in the theorem
+    positive  {name: function of y}: numbers that are proved to be positive along the whole orbit
     others  as in `prove`
 
         prove_field(lambda y: [y[1], (1 - y[0] ** 2) * y[1] - y[0]], [2.0, 0.1], 6.66).theorem()
@@ -335,8 +338,9 @@ def prove_field(
     names = [f"y[{k}]" for k in range(len(start))] if names is None else names
     if len(names) != len(start):
         raise ProofError(f"names has {len(names)} entries, expected {len(start)}, one for each state")
-    equations = equations_of_field(field, start, names, name, options.rounding)
-    return _proved(equations, Course(start, [positive("period", period, " of seconds")]), options)
+    stated = _stated(positive, None).along
+    equations = equations_of_field(field, start, names, name, options.rounding, stated)
+    return _proved(equations, Course(start, [positive_number("period", period, " of seconds")]), options)
 
 
 class _Options:
@@ -346,7 +350,7 @@ class _Options:
         self.order = count("order", order)
         self.rounding = rounding
         self.radius = radius
-        self.radii = RADII if radius is None else np.array([positive("radius", radius)])
+        self.radii = RADII if radius is None else np.array([positive_number("radius", radius)])
         if not ORDERS[0] <= self.order <= ORDERS[1]:
             raise ProofError(f"order is {order}, expected {ORDERS[0]} to {ORDERS[1]}")
         if not 0 <= rounding < 1e-6:
