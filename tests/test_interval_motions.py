@@ -23,10 +23,10 @@ digits = arb_digits(200)
 
 def test_steps_contain_those_of_arb_with_their_derivatives():
     """From random starts, by all operations: the checker's steps, in 113 bits, lie within the prover's."""
+    from liebody_check.claims import Function
     from liebody_check.motions import step
     from liebody_check.numbers import Known, ball, precisely
     from liebody_check.proof import with_unit
-    from liebody_check.reading import Function
 
     constants = Constants()
     tape = tape_of(trace(all_operations, {"y": 2}, "field"), {}, constants)

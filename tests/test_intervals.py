@@ -481,8 +481,8 @@ def all_operations(y):
 
 def test_values_and_slopes_contain_those_of_arb():
     """Each operation in a sum of all; slopes by a difference of 60 digits."""
+    from liebody_check.claims import Function
     from liebody_check.numbers import Jet, Known, value_of
-    from liebody_check.reading import Function
 
     constants = Constants()
     tape = tape_of(trace(all_operations, {"y": 2}, "field"), {}, constants)

@@ -562,10 +562,10 @@ def test_the_checker_refuses_steps_that_leave_every_box(sign):
     """y' = +-y^2 beyond its pole, and contains the motion before it."""
     from flint import arb
 
+    from liebody_check.claims import Function
     from liebody_check.motions import step
     from liebody_check.numbers import Known
     from liebody_check.proof import with_unit
-    from liebody_check.reading import Function
 
     square = Function(1, (("input", 0), ("mul", 0, 0), ("neg", 1)), (1 if sign > 0 else 2,))
     for part in (1.0, 1.2, 2.0):

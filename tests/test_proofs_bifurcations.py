@@ -20,10 +20,11 @@ from flint import arb, arb_series
 import liebody_check
 from liebody_check.__main__ import main
 from liebody_check.bifurcations import for_all_values
+from liebody_check.claims import Function, Guard
 from liebody_check.larger import Writer
 from liebody_check.numbers import Jet, Known, precisely, value_of
 from liebody_check.proof import is_zero_again
-from liebody_check.reading import OPERANDS, Function, Guard, read
+from liebody_check.reading import OPERANDS, read
 
 STEPS = {"section": "wall", "dt": 0.01, "method": "rkmk8"}
 

@@ -24,8 +24,8 @@ from flint import arb, arb_mat
 
 import liebody_check
 from liebody_check.__main__ import main
+from liebody_check.claims import Function
 from liebody_check.closing import _signs
-from liebody_check.reading import Function
 
 STEPS = {"dt": 0.01, "method": "rkmk8"}
 INERTIA = (1.0, 2.0, 3.0)

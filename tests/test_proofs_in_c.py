@@ -25,11 +25,12 @@ import flint
 import liebody_check
 from liebody.gaits import ProofError, periodic_orbit, prove
 from liebody_check import compiled
+from liebody_check.claims import Function, Guard, Phase, Refused
 from liebody_check.compiled import StepsInC, Unavailable, ball_of, doubles_of
 from liebody_check.motions import StepsInPython
 from liebody_check.numbers import OPERATIONS, Jet, Known, ball, value_of
 from liebody_check.proof import Equations, with_unit
-from liebody_check.reading import OPERANDS, Function, Guard, Phase, Refused, read
+from liebody_check.reading import OPERANDS, read
 
 arb, arb_series = flint.arb, flint.arb_series
 ROOT = Path(__file__).parents[1]

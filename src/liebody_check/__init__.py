@@ -7,6 +7,7 @@ A certificate (`liebody.gaits.prove`) holds equations, nodes near an orbit, and 
 program computes all bounds again, in the ball arithmetic of Arb (python-flint), and shares no code with the
 prover: it imports nothing of liebody.
 
+claims      what a file claims, as exact numbers
 reading     the file, and whether it is one: the only place that trusts nothing
 numbers     values with derivatives as power series of time, over Arb
 symmetries  that translations leave the equations as they are
@@ -18,6 +19,7 @@ proof       Krawczyk's inequality, multipliers, other events
 families    the same for boxes that move with a parameter, one beside the other
 larger      the equations of an orbit together with a change of its states
 bifurcations  the same for an orbit with the multiplier 1 or -1, whose parameter is unknown
+relative    states that shifts do not change
 basins      starts from which every motion converges to an orbit
 words       the theorem
 """
@@ -29,11 +31,12 @@ from typing import Any
 
 from .basins import BasinProof, prove_basin_again
 from .bifurcations import BifurcationProof, prove_bifurcation_again
+from .claims import BasinClaim, BifurcationClaim, Claim, FamilyClaim, Refused
 from .compiled import StepsInC, Unavailable
 from .families import FamilyProof, prove_family_again
 from .motions import Steps, StepsInPython
 from .proof import Proof, prove_again
-from .reading import BasinClaim, BifurcationClaim, Claim, FamilyClaim, Refused, read
+from .reading import read
 
 __all__ = ["BasinProof", "BifurcationProof", "FamilyProof", "Proof", "Refused", "Unavailable", "check"]
 

@@ -28,6 +28,8 @@ d = |L (x* - c)|; its mean of a is the a in the middle. So
 If kappa < 1 and kappa (rho + d) + d <= rho, the starts are mapped into themselves: P(x) is in the section,
 since g is zero again behind the last jump. If there is no other event in the boxes, P is the return map of
 the motion, and all motions converge.
+
+For orbits up to shifts all of this is about relative states (`relative`).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from dataclasses import dataclass, field
 from flint import arb, arb_mat
 
 from .blocks import Derivatives, Elimination
+from .claims import BasinClaim, Refused
 from .larger import larger_claim
 from .motions import Steps
 from .numbers import Ball, ball
@@ -51,7 +54,7 @@ from .proof import (
     sum_of,
     with_unit,
 )
-from .reading import BasinClaim, Refused
+from .symmetries import must_be_symmetries
 from .words import theorem_of_basin
 
 MOST = 600  # unknowns whose matrix is inverted: long steps would widen the terms of second order
@@ -85,6 +88,8 @@ def prove_basin_again(claim: BasinClaim, steps: Steps) -> BasinProof:
 
 
 def _proof(claim: BasinClaim, steps: Steps) -> BasinProof:
+    if claim.shifted is not None:
+        must_be_symmetries(claim.shifted)
     alone = claim.claim
     orbit = proof_of_orbit(alone, steps)
     equations = Equations(alone, steps)

@@ -17,6 +17,7 @@ from typing import Any
 
 from flint import arb
 
+from .claims import BifurcationClaim, Claim
 from .larger import larger_claim
 from .motions import Steps
 from .numbers import Ball
@@ -30,7 +31,6 @@ from .proof import (
     precise_proof,
     sum_of,
 )
-from .reading import BifurcationClaim, Claim
 from .symmetries import must_be_symmetries
 from .words import theorem_of_bifurcation
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from flint import arb, arb_mat
 
-from .reading import Refused
+from .claims import Refused
 
 MOST = 240  # unknowns whose matrix is inverted, about
 SAMPLES = 60  # steps, at most, that choose the units in which boxes turn

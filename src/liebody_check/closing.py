@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from .reading import Claim, Function, Phase, Refused
+from .claims import Claim, Function, Phase, Refused
 from .symmetries import Slope, changes_along, slope_of
 
 Polynomial = dict[tuple[Any, ...], Fraction]  # numbers by their terms, which are sorted factors

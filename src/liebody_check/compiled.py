@@ -21,9 +21,9 @@ from typing import Any
 
 from flint import arb
 
+from .claims import Function, Phase, Refused
 from .motions import Numbers, Signs
 from .numbers import Ball, Known
-from .reading import Function, Phase, Refused
 
 SOURCE = Path(__file__).with_name("steps.c")
 FLAGS = "-std=c11 -O3 -ffp-contract=off -fno-fast-math -fno-strict-aliasing -fPIC -shared".split()

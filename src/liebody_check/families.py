@@ -21,6 +21,7 @@ from typing import Any
 from flint import arb, arb_mat
 
 from .blocks import Elimination
+from .claims import FamilyClaim, Part, Refused
 from .closing import must_close
 from .motions import Steps
 from .numbers import Ball, around, ball
@@ -33,7 +34,6 @@ from .proof import (
     precise_proof,
     sum_of,
 )
-from .reading import FamilyClaim, Part, Refused
 from .symmetries import must_be_symmetries
 from .words import theorem_of_family
 

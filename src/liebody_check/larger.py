@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from .reading import BifurcationClaim, Bounds, Changes, Claim, Function, Phase, Symmetry
+from .claims import BifurcationClaim, Bounds, Changes, Claim, Function, Phase, Symmetry
 
 
 def larger_claim(alone: Claim, changes: Changes, closing: BifurcationClaim | None = None) -> Claim:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from flint import arb, arb_series
 
+from .claims import Function, Guard, Phase, Refused
 from .numbers import Ball, Jet, Known, value_of
-from .reading import Function, Guard, Phase, Refused
 
 Numbers = list[list[Ball]]  # of each state: its value, and its derivatives
 FINE = arb(2) ** -48  # of a state behind a step from numbers

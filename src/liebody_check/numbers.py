@@ -9,7 +9,7 @@ from typing import Any
 
 from flint import arb, arb_series, ctx, fmpq
 
-from .reading import Bounds, Function, Refused
+from .claims import Bounds, Function, Refused
 
 BITS = 113
 MOST = 64  # coefficients of a series

@@ -19,10 +19,10 @@ from typing import Any
 from flint import acb_mat, arb, arb_mat, ctx
 
 from .blocks import Blocks, Derivatives, Elimination
+from .claims import Claim, Function, Guard, Phase, Refused
 from .closing import must_close
 from .motions import Numbers, Signs, Steps, guard_and_rate, is_quiet, numbers_of, sign_of
 from .numbers import Ball, Known, around, ball, precisely
-from .reading import Claim, Function, Guard, Phase, Refused
 from .symmetries import must_be_symmetries
 from .words import theorem_of
 

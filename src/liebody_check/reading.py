@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
+
+from .claims import (
+    SIGNS,
+    AnyClaim,
+    BasinClaim,
+    BifurcationClaim,
+    Bounds,
+    Changes,
+    Claim,
+    Column,
+    Drive,
+    FamilyClaim,
+    Function,
+    Guard,
+    Part,
+    Phase,
+    Refused,
+    Rotation,
+    SignAtEnd,
+    Symmetry,
+)
+from .relative import relative_claim
 
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
@@ -16,7 +38,8 @@ FORMAT_OF_BIFURCATIONS = "liebody certificate 4"
 FORMAT_OF_BASINS = "liebody certificate 5"
 FORMAT_OF_CLOSINGS = "liebody certificate 6"
 FORMAT_OF_SECTIONS = "liebody certificate 7"  # basins; those of format 5 have no section at an event
-SIGNS = {"fold": 1, "flip": -1}
+FORMAT_OF_SHIFTS = "liebody certificate 8"  # basins of orbits up to shifts
+NO_SHIFT = "0x0p+0"
 PIECES, MOST_PIECES = 4, 64  # of a basin: of files that do not say how many, and the most
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
@@ -25,260 +48,7 @@ OPERANDS = {
 }
 ENTRIES = {"format", "name", "constants", "parameters", "phases", "symmetries", "radius", "order"}
 OF_PHASES = {"states", "field", "section", "guards", "at_end", "durations", "nodes", "factor"}
-Bounds = tuple[Fraction, Fraction]
-Changes = tuple[tuple[tuple[Fraction, ...], ...], ...]  # of each phase, a row for each node
 PI = tuple(Fraction(f"3.14159265358979323846264338327950288419{digit}") for digit in "78")  # below and above
-
-
-class Refused(ValueError):
-    """A certificate that proves nothing: the message says why."""
-
-
-@dataclass(frozen=True)
-class Function:
-    """Operations on numbers of earlier ones; the first `inputs` nodes are the arguments."""
-
-    inputs: int
-    nodes: tuple[tuple[Any, ...], ...]
-    outputs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A guard without an event on the way; or, with a `sign` that is not 0, a condition that keeps it.
-
-    stated  the theorem names it as a positive number, which it is at both ends of the phase, too
-    """
-
-    name: str
-    direction: int
-    function: Function
-    sign: int
-    stated: bool = False
-
-
-@dataclass(frozen=True)
-class SignAtEnd:
-    """A function with a sign at the end of a phase.
-
-    name  of a number that the theorem says is positive; "": a condition of the jump
-    """
-
-    function: Function
-    sign: int
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """The equations between two events, and numbers near the orbit there.
-
-    section     the function that is zero at the end of the phase
-    event       name and direction of the guard that it is; or else `coordinate`, the index of a state
-    jump        the state at the start of the next phase; None: it stays
-    at_end      functions with a sign at the end of the phase
-    closing     takes the state behind the last jump to the state at the start; None: the state stays
-    """
-
-    states: tuple[str, ...]
-    field: Function
-    section: Function
-    event: tuple[str, int] | None
-    coordinate: int | None
-    jump: Function | None
-    guards: tuple[Guard, ...]
-    at_end: tuple[SignAtEnd, ...]
-    nodes: tuple[tuple[Fraction, ...], ...]
-    durations: tuple[Fraction, ...]
-    factor: Fraction
-    closing: Function | None = None
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """Four states of all phases, from `place` on, that are a unit quaternion; it returns with this sign."""
-
-    place: int
-    sign: int
-
-
-@dataclass(frozen=True)
-class Drive:
-    """The time as a state of all phases, at `place`; the drive repeats after 2 pi / rate.
-
-    period  the number of the constant that is 2 pi / rate
-    """
-
-    place: int
-    rate: Fraction
-    period: int
-
-
-@dataclass(frozen=True)
-class Symmetry:
-    """A translation under which the equations are said not to change.
-
-    coordinate  a state of the first phase that it moves by 1, and that no other symmetry moves
-    along       the translation in the states of each phase
-    shift       about how far the orbit moves along it in a period
-    """
-
-    coordinate: int
-    along: tuple[tuple[Fraction, ...], ...]
-    shift: Fraction
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The content of a certificate of an orbit, with exact numbers.
-
-    radii  of the box in which the orbit is alone, one for each unknown: for each phase its states, then its
-           factor; the radius of a shift has the place of its symmetry's coordinate
-    """
-
-    name: str
-    constants: tuple[Bounds, ...]
-    parameters: dict[str, Bounds]
-    phases: tuple[Phase, ...]
-    symmetries: tuple[Symmetry, ...]
-    radii: tuple[Fraction, ...]
-    order: int
-    rotations: tuple[Rotation, ...] = ()
-    drive: Drive | None = None
-
-    @property
-    def flipped(self) -> frozenset[int]:
-        """States that are quaternions which return with the other sign."""
-        return frozenset(x.place + k for x in self.rotations if x.sign < 0 for k in range(4))
-
-    @property
-    def events(self) -> list[tuple[str, int]]:
-        """The events of a period in their order."""
-        return [phase.event for phase in self.phases if phase.event is not None]
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes there are."""
-        return sum(len(phase.nodes) for phase in self.phases)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the interval of a parameter, and a box for each value p there: c + c' (p - p_0) +- r.
-
-    The unknowns are for each phase its states, then its factor, as in `proof`; a shift has the place of its
-    symmetry's coordinate.
-    """
-
-    bounds: Bounds
-    place: Fraction
-    centre: tuple[Fraction, ...]
-    slopes: tuple[Fraction, ...]
-    radius: tuple[Fraction, ...]
-
-
-@dataclass(frozen=True)
-class FamilyClaim:
-    """The content of a certificate of a family.
-
-    claim      the equations, with nodes of the first part; the parameter has the bounds of all parts
-    parameter  its place among the parameters
-    """
-
-    claim: Claim
-    parameter: int
-    parts: tuple[Part, ...]
-
-    @property
-    def name(self) -> str:
-        """The name of the parameter."""
-        return list(self.claim.parameters)[self.parameter]
-
-    def at(self, bounds: Bounds, part: Part) -> Claim:
-        """The claim with other bounds of the parameter, and numbers near the orbit of a part."""
-        claim = self.claim
-        starts = {x.coordinate: claim.phases[0].nodes[0][x.coordinate] for x in claim.symmetries}
-        flat = [starts.get(k, x) for k, x in enumerate(part.centre)]
-        phases = []
-        for phase in claim.phases:
-            N = len(phase.states)
-            end = len(phase.nodes) * N
-            nodes = tuple(tuple(flat[k : k + N]) for k in range(0, end, N))
-            phases.append(replace(phase, nodes=nodes, factor=flat[end]))
-            flat = flat[end + 1 :]
-        symmetries = tuple(replace(x, shift=part.centre[x.coordinate]) for x in claim.symmetries)
-        parameters = dict(claim.parameters) | {self.name: bounds}
-        return replace(claim, parameters=parameters, phases=tuple(phases), symmetries=symmetries)
-
-
-@dataclass(frozen=True)
-class BifurcationClaim:
-    """The content of a certificate of a flip or a fold.
-
-    claim      the equations, with numbers near the orbit; the parameter has about its value there
-    parameter  its place among the parameters
-    kind       "flip" or "fold"; sign: its multiplier
-    normal     l, by which the eigenvector w at the start is scaled: l . w = 1
-    radius     of the box, for all unknowns
-    changes    of each phase, how w moves: a row for each node
-    """
-
-    claim: Claim
-    parameter: int
-    kind: str
-    normal: tuple[Fraction, ...]
-    radius: Fraction
-    changes: Changes
-
-    @property
-    def sign(self) -> int:
-        return SIGNS[self.kind]
-
-    @property
-    def name(self) -> str:
-        """The name of the parameter."""
-        return list(self.claim.parameters)[self.parameter]
-
-    @property
-    def value(self) -> Fraction:
-        """About the value of the parameter."""
-        return self.claim.parameters[self.name][0]
-
-
-@dataclass(frozen=True)
-class Column:
-    """Numbers of motions beside an orbit whose change w_0 is one of the axes of a basin.
-
-    changes  w at the nodes
-    reach    half the widths of boxes around all unknowns of the larger system
-    """
-
-    changes: Changes
-    reach: tuple[Fraction, ...]
-
-
-@dataclass(frozen=True)
-class BasinClaim:
-    """The content of a certificate of a basin.
-
-    claim      the content about the orbit
-    axes       V: starts are c + V a + s n around the first node c, with |a| <= size; a row for each state
-    normal     n, across the section of the starts; None: there is none, and starts are c + V a
-    thickness  an upper bound of |s|
-    pieces     of the segments over which derivatives are averaged
-    columns    one for each axis
-    """
-
-    claim: Claim
-    axes: tuple[tuple[Fraction, ...], ...]
-    normal: tuple[Fraction, ...] | None
-    size: Fraction
-    thickness: Fraction
-    pieces: int
-    columns: tuple[Column, ...]
-
-
-AnyClaim = Claim | FamilyClaim | BifurcationClaim | BasinClaim
 
 
 def read(data: Mapping[str, Any]) -> AnyClaim:
@@ -288,6 +58,7 @@ def read(data: Mapping[str, Any]) -> AnyClaim:
         FORMAT_OF_BIFURCATIONS: _read_bifurcation,
         FORMAT_OF_BASINS: _read_basin,
         FORMAT_OF_SECTIONS: _read_basin,
+        FORMAT_OF_SHIFTS: _read_basin,
     }
     try:
         if data["format"] == FORMAT_OF_CLOSINGS and "parts" in data:
@@ -309,6 +80,7 @@ def _read(data: Mapping[str, Any]) -> Claim:
         FORMAT_OF_BASINS,
         FORMAT_OF_CLOSINGS,
         FORMAT_OF_SECTIONS,
+        FORMAT_OF_SHIFTS,
     )
     known_format = data["format"] in formats
     _need(known_format, f"the format is {data['format']!r}, expected one of {', '.join(formats)}")
@@ -381,11 +153,18 @@ def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
 
 def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
     """The claim of a basin: its orbit, the set of starts, and boxes around their motions."""
-    new = {"normal", "thickness", "pieces"} if data["format"] == FORMAT_OF_SECTIONS else set()
+    later = (FORMAT_OF_SECTIONS, FORMAT_OF_SHIFTS)
+    new = {"normal", "thickness", "pieces"} if data["format"] in later else set()
     _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"} | new)
     rows = data["phases"] if "phases" in data else [data]
-    claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
-    _need(not claim.symmetries, "basins of orbits up to a symmetry are not known")
+    shifted = None
+    if data["format"] == FORMAT_OF_SHIFTS:
+        shifted = _read_shifted(data)
+        claim = relative_claim(shifted)
+        claim = replace(claim, radii=_radii(data, claim.phases))
+    else:
+        _need(not data.get("symmetries"), "basins of orbits up to shifts have another format")
+        claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
     # axes span all starts: of the section, or of all states where there is none
     N = len(claim.phases[0].states)
     section = claim.phases[-1].coordinate
@@ -415,7 +194,17 @@ def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
         _need(len(reach) == unknowns and min(reach) > 0, "the boxes around the motions do not fit")
         columns.append(Column(_changes(claim, x["changes"]), reach))
     _need(len(columns) == free, "the numbers of axes and columns do not fit")
-    return BasinClaim(claim, axes, normal, size, thickness, pieces, tuple(columns))
+    return BasinClaim(claim, axes, normal, size, thickness, pieces, tuple(columns), shifted)
+
+
+def _read_shifted(data: Mapping[str, Any]) -> Claim:
+    """The claim about all states; the file's radii are those of relative states."""
+    others = {name: x for name, x in data.items() if name != "radii"}
+    symmetries = [{**x, "shift": NO_SHIFT} for x in data["symmetries"]]
+    _need(len(symmetries) > 0, "there are no shifts")
+    small = min(_binary(row["factor"]) for row in data["phases"]) / 2
+    own = {"format": FORMAT_OF_PHASES, "symmetries": symmetries, "radius": float(small).hex()}
+    return _read({**others, **own})
 
 
 def _must_know(data: Mapping[str, Any], names: set[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from .reading import Claim, Function, Refused
+from .claims import Claim, Function, Refused
 
 Slope = Fraction | None  # None: not the same number everywhere, or not known to be
 SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {  # of the first and the last operand

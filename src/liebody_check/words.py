@@ -17,11 +17,15 @@ def theorem_of(proof: Any) -> str:
     return "\n".join([*_lines_of(proof), _checked_by(proof)])
 
 
-def _lines_of(proof: Any) -> list[str]:
-    """The theorem about an orbit."""
+def _lines_of(proof: Any, shifted: Any = None) -> list[str]:
+    """The theorem about an orbit.
+
+    shifted  the claim about all states, where that of the proof is about relative states
+    """
     claim = proof.claim
     fixed, free = _parameters(claim)
-    lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
+    kind = "" if shifted is None else ", up to shifts"
+    lines = [f"Theorem ({claim.name}{kind}). {_motion(shifted or claim, fixed)}"]
     lines += [*_rotations_and_drive(claim), _constants(claim)]
     several = len(claim.phases) > 1
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
@@ -31,6 +35,9 @@ def _lines_of(proof: Any) -> list[str]:
     if claim.symmetries:
         lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
         kind = _up_to_shifts(claim, kind)
+    if shifted is not None:
+        lines += [f"All of them stay as they are where {_moved(shifted, x)}." for x in shifted.symmetries]
+        lines.append(_relative_states(shifted))
     period = f"Its {least} is T = {bounds(proof.period)}"
     if claim.drive is not None:
         exact = f"2 pi / {_exact(claim.drive.rate)}"
@@ -211,7 +218,7 @@ def theorem_of_basin(proof: Any) -> str:
         state, within = "x = c + V a + s n", f"|a| <= {size} and |s| <= {_exact(proof.claim.thickness)}"
         inverse = "L"
     lines = [
-        *_lines_of(proof.orbit),
+        *_lines_of(proof.orbit, proof.claim.shifted),
         f"Let c be the first node, {named} of the certificate, and |.| the Euclidean length.",
         f"Every motion converges to this orbit that starts at a state {state}{which}, with {within}.",
         f"With each return x comes nearer to the orbit's start x*: |{inverse} (x - x*)| shrinks to "
@@ -342,6 +349,24 @@ def _moved(claim: Any, symmetry: Any) -> str:
         (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
     )
     return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+
+
+def _relative_states(claim: Any) -> str:
+    """What the states of a theorem up to shifts are."""
+    coordinates = [x.coordinate for x in claim.symmetries]
+    zeros = " and ".join(f"{claim.phases[0].states[j]} = 0" for j in coordinates)
+    others: dict[str, str] = {}
+    for k, phase in enumerate(claim.phases):
+        for i, name in enumerate(phase.states):
+            parts = [
+                f" - {'' if x.along[k][i] == 1 else f'{_exact(x.along[k][i])} '}{phase.states[x.coordinate]}"
+                for x in claim.symmetries
+                if x.along[k][i] and i not in coordinates
+            ]
+            if parts:
+                others[f"relative {name}"] = name + "".join(parts)
+    known = "".join(f", with {name} = {x}" for name, x in others.items())
+    return f"From here on states that differ by shifts are one: each stands for that with {zeros}{known}."
 
 
 def _up_to_shifts(claim: Any, kind: str) -> str:

@@ -44,14 +44,16 @@ import numpy as np
 from ...compiler import NotProved, exactly, middle
 from .blocks import ROUNDED, BlockElimination
 from .certificate import Certificate, Checkable
-from .equations import ProofError
+from .equations import ExactEquations, ProofError
 from .events import refuse_other_events
 from .extended import ExtendedEquations, changes_along
 from .multipliers import return_map_slope
+from .relative import data_with_shifts
 from .system import Enclosed, StepEquations, SteppedOrbit, SteppedPhase, around, upwards
 
 Array = Any
 FORMAT_OF_BASINS = "liebody certificate 7"
+FORMAT_OF_SHIFTS = "liebody certificate 8"  # of basins of orbits up to shifts
 SIZES = 10.0 ** -np.arange(0.0, 8.01, 0.05)  # that are tried
 RATES = 0.25, 0.1, 0.5  # how far the norm's contraction is from the modulus of the multipliers, towards 1
 SHARE = 0.95  # of the boxes' radii that motions may fill: bounds of the checker are somewhat wider
@@ -75,6 +77,9 @@ class ProvedBasin(Checkable):
     contraction  an upper bound of kappa: each return brings a start nearer to the orbit's by this factor, in
                  the norm |a|
     data         the content of the certificate's file, with axes, radius and boxes around the nodes
+
+    Of an orbit that closes up to shifts, states are relative ones, such as the place of a foot less the place
+    of the body: rows of the axes have no entry for the coordinates of shifts.
 
     The section is the plane of the first node for an orbit without events. For others it is the guard of the
     last event, if that is zero again behind its jump. The bounds are the prover's; `check` and `theorem` run
@@ -391,7 +396,7 @@ class _Column:
         missed[:, self.starts] = starts
         least = sizes[-1] * self.rows
         reach = 1.03 / SHARE * least + 1e-13 * (1 + np.abs(flat))
-        largest = MOST * (least + self._bound(missed[-1]) + 1e-9)
+        largest = MOST * (least + 1e-3 * least.max() + self._bound(missed[-1]))
         shares = np.arange(1, pieces + 1) / pieces
         for _ in range(TRIES):
             boxes, varied = [], []
@@ -469,8 +474,10 @@ def _norm(x: Array) -> float:
     return float(np.linalg.norm(centre, 2) * (1 + 1e-12) + np.linalg.norm(spread) * ROUNDED)
 
 
-def proved_basin(certificate: Certificate, found: EllipsoidOfStarts) -> ProvedBasin:
-    """The result, with the content of the file."""
+def proved_basin(
+    certificate: Certificate, found: EllipsoidOfStarts, shifted: ExactEquations | None
+) -> ProvedBasin:
+    """The result, with the content of the file; shifted: the equations of all states, if there are shifts."""
     columns = []
     for orbit, reach in zip(found.orbits, found.reach, strict=True):
         changes = [steps.x[:, steps.x.shape[1] // 2 :].tolist() for steps in orbit.phases]
@@ -490,4 +497,6 @@ def proved_basin(certificate: Certificate, found: EllipsoidOfStarts) -> ProvedBa
         "pieces": found.pieces,
         "columns": columns,
     }
+    if shifted is not None:
+        data = {**data_with_shifts(data, shifted), "format": FORMAT_OF_SHIFTS}
     return ProvedBasin(certificate, found.axes, found.normal, found.radius, found.contraction, data)

@@ -138,11 +138,11 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order:
     drive (`closing_data`) has another format, so that no older checker reads it.
     """
     phases = [
-        _phase(phase, steps.w) | _nodes(steps)
+        phase_data(phase, steps.w) | _nodes(steps)
         for phase, steps in zip(equations.phases, orbit.phases, strict=True)
     ]
     symmetries = [
-        _symmetry(symmetry) | {"shift": s.hex()}
+        symmetry_data(symmetry) | {"shift": s.hex()}
         for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
     ]
     closing = closing_data(equations)
@@ -168,9 +168,9 @@ def equations_data(
     """The equations with durations of steps, and no orbit; starts: values of the symmetries' coordinates."""
     return {
         **_constants(equations),
-        "phases": [_phase(phase, w) for phase, w in zip(equations.phases, durations, strict=True)],
+        "phases": [phase_data(phase, w) for phase, w in zip(equations.phases, durations, strict=True)],
         "symmetries": [
-            _symmetry(symmetry) | {"start": x.hex()}
+            symmetry_data(symmetry) | {"start": x.hex()}
             for symmetry, x in zip(equations.symmetries, starts, strict=True)
         ],
         **closing_data(equations),
@@ -200,7 +200,7 @@ def _constants(equations: ExactEquations) -> dict[str, Any]:
     }
 
 
-def _symmetry(symmetry: Symmetry) -> dict[str, Any]:
+def symmetry_data(symmetry: Symmetry) -> dict[str, Any]:
     return {
         "coordinate": symmetry.coordinate,
         "along": [[constant_of(x) for x in row] for row in symmetry.along],
@@ -211,7 +211,7 @@ def _nodes(steps: SteppedPhase) -> dict[str, Any]:
     return {"nodes": [[x.hex() for x in row] for row in steps.x.tolist()], "factor": steps.s.hex()}
 
 
-def _phase(phase: OrbitPhase, durations: Array) -> dict[str, Any]:
+def phase_data(phase: OrbitPhase, durations: Array) -> dict[str, Any]:
     section: dict[str, Any] = {"function": _tape(phase.section)}
     at_end = [
         {"function": _tape(x.tape), "sign": x.sign} | ({"name": x.name} if x.name else {})

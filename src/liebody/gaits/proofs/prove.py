@@ -28,6 +28,7 @@ from .events import refuse_other_events
 from .families import Chain, Family, family_of
 from .multipliers import discs, largest_modulus, return_map_slope
 from .phases import Course, Stated, equations_of
+from .relative import relative_equations, relative_state
 from .system import Enclosed, StepEquations, SteppedOrbit
 
 Array = Any
@@ -203,10 +204,10 @@ def prove_basin(
     others  as in `prove`
 
     returns ProvedBasin: an ellipsoid of starts. The return map takes it into itself and contracts it
-            (`proofs/basins.py`)
+            (`proofs/basins.py`). Of an orbit that closes up to shifts, starts are relative states, which no
+            shift changes, and motions converge up to a shift (`proofs/relative.py`)
 
-    Errors: ProofError where the orbit is not proved, or not stable, closes up to symmetries, rotates in space
-    or is driven.
+    Errors: ProofError where the orbit is not proved, or not stable, rotates in space or is driven.
     """
     options = _Options(rounding, None, order)
     wanted = None if radius is None else positive_number("radius", radius)
@@ -214,13 +215,15 @@ def prove_basin(
     if pieces > MOST_PIECES:
         raise ProofError(f"pieces is {pieces}, expected 1 to {MOST_PIECES}")
     equations, course = equations_of(orbit, parameters or {}, options.rounding)
-    if equations.symmetries:
-        raise ProofError("basins of orbits that close up to symmetries cannot be proved yet")
     _need_plain_closing(equations, "basins")
+    shifted = equations if equations.symmetries else None
+    if shifted is not None:
+        course = Course(relative_state(shifted, course.start), course.durations)
+        equations = relative_equations(shifted)
     try:
         problem, wide, tight = _enclosed(equations, course, options)
         certificate = _certified(problem, wide, tight)
-        return proved_basin(certificate, largest_basin(problem, tight, wanted, pieces))
+        return proved_basin(certificate, largest_basin(problem, tight, wanted, pieces), shifted)
     except NotProved as error:
         raise ProofError(f"bounds of the orbit of {equations.name} cannot be computed: {error}") from None
 

@@ -1,0 +1,121 @@
+"""The claim about relative states of an orbit up to shifts.
+
+Shifts move a state y by s xi_m. In each phase xi_m moves the coordinate j_m by 1, and no other one of these
+coordinates. Where no function changes along shifts (`symmetries`), the relative states
+
+    w = y - sum_m y_(j_m) xi_m,        whose entries j_m are zero,
+
+have equations of their own: f(y) = f(w) and J(y) = J(w) + sum_m y_(j_m) xi_m, so that
+
+    w_i' = f_i(w) - sum_m xi_(m,i) f_(j_m)(w),        w+_i = J_i(w) - sum_m xi+_(m,i) J_(j_m)(w)
+
+with the shifts xi+ of the next phase. All entries but j_m are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from .claims import Bounds, Claim, Function, Phase, Refused
+
+Rows = list[tuple[Fraction, ...]]  # the shifts in one phase
+
+
+def relative_claim(claim: Claim) -> Claim:
+    """The claim without symmetries; its radii are left out.
+
+    Refused where a shift does not move its coordinate alone and by 1 in a phase, or a node has another value
+    of it than zero.
+    """
+    coordinates = [x.coordinate for x in claim.symmetries]
+    shifts = [[x.along[k] for x in claim.symmetries] for k in range(len(claim.phases))]
+    for phase, rows in zip(claim.phases, shifts):
+        unit = [[Fraction(a == b) for a in coordinates] for b in coordinates]
+        if [[row[j] for j in coordinates] for row in rows] != unit:
+            raise Refused("a shift does not move its coordinate alone in all phases")
+        if any(node[j] != 0 for node in phase.nodes for j in coordinates):
+            raise Refused("a node is no relative state")
+    constants = [*claim.constants, (Fraction(0), Fraction(0))]
+    parts = [
+        _phase(phase, _Relative(coordinates, constants, len(claim.constants)), rows, behind)
+        for phase, rows, behind in zip(claim.phases, shifts, [*shifts[1:], shifts[0]])
+    ]
+    return replace(claim, constants=tuple(constants), phases=tuple(parts), symmetries=(), radii=())
+
+
+def name_of(states: tuple[str, ...], rows: Rows, i: int) -> str:
+    """The name of an entry of a relative state."""
+    return f"relative {states[i]}" if any(row[i] for row in rows) else states[i]
+
+
+def _phase(phase: Phase, functions: _Relative, rows: Rows, behind: Rows) -> Phase:
+    kept = functions.kept(len(phase.states))
+    section, coordinate = functions.value(phase.section), phase.coordinate
+    if coordinate is not None:
+        # y_j - c, as reading asks for it
+        if coordinate not in kept:
+            raise Refused("the orbit closes at a value of a coordinate that shifts move")
+        N, coordinate = len(kept), kept.index(coordinate)
+        constant = phase.section.nodes[len(phase.states)]
+        nodes = (*(("input", k) for k in range(N)), constant, ("sub", coordinate, N))
+        section = Function(N, nodes, (N + 1,))
+    return replace(
+        phase,
+        states=tuple(name_of(phase.states, rows, i) for i in kept),
+        field=functions.state(phase.field, rows),
+        section=section,
+        coordinate=coordinate,
+        jump=None if phase.jump is None else functions.state(phase.jump, behind),
+        guards=tuple(replace(x, function=functions.value(x.function)) for x in phase.guards),
+        at_end=tuple(replace(x, function=functions.value(x.function)) for x in phase.at_end),
+        nodes=tuple(tuple(node[i] for i in kept) for node in phase.nodes),
+    )
+
+
+class _Relative:
+    """Functions of relative states; `zero` is the place of the constant 0."""
+
+    def __init__(self, coordinates: list[int], constants: list[Bounds], zero: int) -> None:
+        self.coordinates = coordinates
+        self.constants = constants
+        self.zero = zero
+
+    def kept(self, size: int) -> list[int]:
+        return [i for i in range(size) if i not in self.coordinates]
+
+    def value(self, function: Function) -> Function:
+        """A function that no shift changes."""
+        nodes, results = self._at_relative_state(function)
+        return Function(len(self.kept(function.inputs)), tuple(nodes), tuple(results))
+
+    def state(self, function: Function, rows: Rows) -> Function:
+        """A function whose result is a state, or its rate, made relative."""
+        nodes, results = self._at_relative_state(function)
+        relative = []
+        for i in self.kept(len(results)):
+            place = results[i]
+            for j, row in zip(self.coordinates, rows):
+                if row[i]:
+                    self.constants.append((row[i], row[i]))
+                    nodes.append(("constant", len(self.constants) - 1))
+                    nodes.append(("mul", len(nodes) - 1, results[j]))
+                    nodes.append(("sub", place, len(nodes) - 1))
+                    place = len(nodes) - 1
+            relative.append(place)
+        return Function(len(self.kept(function.inputs)), tuple(nodes), tuple(relative))
+
+    def _at_relative_state(self, function: Function) -> tuple[list[tuple[Any, ...]], list[int]]:
+        """The operations with zero for the coordinates of shifts, and the places of the results."""
+        kept = self.kept(function.inputs)
+        nodes: list[tuple[Any, ...]] = [("input", k) for k in range(len(kept))]
+        nodes.append(("constant", self.zero))
+        moved = {i: k for k, i in enumerate(kept)} | {j: len(kept) for j in self.coordinates}
+        for k, (op, *operands) in enumerate(function.nodes):
+            if op == "input":
+                continue
+            moved[k] = len(nodes)
+            known = op in ("constant", "parameter")
+            nodes.append((op, *operands) if known else (op, *(moved[x] for x in operands)))
+        return nodes, [moved[k] for k in function.outputs]
