@@ -31,21 +31,21 @@ class Function:
 class Guard:
     """A guard without an event on the way; or, with a `sign` that is not 0, a condition that keeps it.
 
-    stated  the theorem names it as a positive number, which it is at both ends of the phase, too
+    positive  the theorem says that it is positive, at both ends of the phase, too
     """
 
     name: str
     direction: int
     function: Function
     sign: int
-    stated: bool = False
+    positive: bool = False
 
 
 @dataclass(frozen=True)
 class SignAtEnd:
     """A function with a sign at the end of a phase.
 
-    name  of a number that the theorem says is positive; "": a condition of the jump
+    name  of a function that the theorem says is positive; "": a condition of the jump
     """
 
     function: Function

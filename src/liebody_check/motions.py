@@ -217,15 +217,25 @@ def _signs_over(
     phase: Phase, known: Known, guard: Guard, one: Step, a: Ball, b: Ball, depth: int
 ) -> Iterator[tuple[int, int]]:
     """Signs of the guard and of its rate over pieces of [a, b], halved until one of them tells enough."""
-    box = [state[0] for state in one.at(a.union(b))]
     half = ((a + b) / 2).mid()
-    value, rate = guard_and_rate(phase, known, guard.function, box)
-    if sign_of(value) == 0:  # by the mean value theorem, from the centre
-        there = numbers_of(guard.function, known, [[state[0]] for state in one.at(half)])[0][0]
-        value = there + rate * (a.union(b) - half)
-    signs = sign_of(value), sign_of(rate)
+    signs = _signs_on(phase, known, guard, one, a.union(b), half)
     if depth == 0 or is_quiet(guard, signs) or (signs[1] != 0 and depth < DEEPEST - 3):
         yield signs
         return
     yield from _signs_over(phase, known, guard, one, a, half, depth - 1)
     yield from _signs_over(phase, known, guard, one, half, b, depth - 1)
+
+
+def _signs_on(
+    phase: Phase, known: Known, guard: Guard, one: Step, times: Ball, half: Ball
+) -> tuple[int, int]:
+    """The signs over a piece; 0 where there are no bounds."""
+    try:
+        box = [state[0] for state in one.at(times)]
+        value, rate = guard_and_rate(phase, known, guard.function, box)
+        if sign_of(value) == 0:  # by the mean value theorem, from the centre
+            there = numbers_of(guard.function, known, [[state[0]] for state in one.at(half)])[0][0]
+            value = there + rate * (times - half)
+    except (ArithmeticError, ValueError):  # a root, a quotient or an angle is not defined there
+        return 0, 0
+    return sign_of(value), sign_of(rate)

@@ -165,5 +165,9 @@ def value_of(function: Function, arguments: list[Jet], known: Known) -> list[Jet
             rate = arb_series([1], prec=length) if moves else nothing
             values.append(Jet(arb_series([number], prec=length), [rate] * directions, length))
         else:
-            values.append(OPERATIONS[op](*(values[k] for k in operands)))
+            result = OPERATIONS[op](*(values[k] for k in operands))
+            # a product with zero would hide it
+            if not result.x[0].is_finite():
+                raise Refused(f"{op} is not defined, or has no bounds, over a box")
+            values.append(result)
     return [values[k] for k in function.outputs]

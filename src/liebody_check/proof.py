@@ -382,13 +382,16 @@ def by_powers(P: arb_mat) -> Ball | None:
 
 
 def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
-    """Refused unless no guard has an event on the way, and the guard that ends a phase has one at its end."""
+    """Refused unless no guard has an event on the way, and the guard that ends a phase has one at its end.
+
+    Also unless conditions and functions that the theorem says are positive have their signs.
+    """
     for k, stretch in enumerate(stretches):
         phase = stretch.phase
         for guard, pieces in zip(phase.guards, stretch.signs.guards):
             # the guard that ends the phase is zero at the end; its rate there must have the event's direction
             end = 0
-            same = guard.function == phase.section and not guard.stated
+            same = guard.function == phase.section and not guard.positive
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 end = phase.event[1]
                 _, rate = guard_and_rate(phase, equations.known, guard.function, stretch.x[-1])
@@ -396,36 +399,40 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = not guard.stated and is_zero_again(equations.claim, stretches[k - 1].phase, guard)
-            at_ends = [
-                guard_and_rate(phase, equations.known, guard.function, x)[0]
-                for x in (stretch.x[0], stretch.x[-1])
-            ]
-            if not keeps_its_sign(pieces, guard.sign, *map(sign_of, at_ends)):
-                _must_be_quiet(guard, pieces, starts, end)
+            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            if guard.sign:
+                nodes = (stretch.x[0], stretch.x[-1])
+                values = [guard_and_rate(phase, equations.known, guard.function, x)[0] for x in nodes]
+                if keeps_its_sign(pieces, guard.sign, *map(sign_of, values)):
+                    continue
+                if guard.positive:
+                    raise Refused(f"that {guard.name} is positive in phase {k + 1} is not proved")
+            _must_be_quiet(guard, pieces, starts, end)
         last = [[x] for x in stretch.x[-1]]
         for one in phase.at_end:
             if sign_of(equations.value(one.function, last)[0][0]) != one.sign:
-                what = one.name or "a condition"
-                raise Refused(f"{what} at the end of a phase has not surely its sign")
+                if one.name:
+                    raise Refused(f"that {one.name} is positive at the end of phase {k + 1} is not proved")
+                raise Refused("a condition at the end of a phase has not surely its sign")
 
 
-def keeps_its_sign(pieces: list[tuple[int, int]], sign: int, start: int, end: int) -> bool:
-    """Whether a number has its sign, which is not 0, on all pieces of the motion.
+def keeps_its_sign(pieces: list[tuple[int, int]], sign: int, at_start: int, at_end: int) -> bool:
+    """Whether a function has the sign, which is not 0, on all pieces of a motion, one after the other.
 
-    It has its sign where bounds say so; where its rate has this sign, behind such a piece or behind a `start`
-    with it; and where its rate has the other sign, before such a piece or before an `end` with it.
+    at_start, at_end  the signs of its values at the two ends of the motion
+
+    A piece has the sign by bounds of the function. Otherwise it has it if the rate has the sign there, and
+    the piece before, or the start, has it; or, backwards in time, if the rate has the other sign there, and
+    the piece after, or the end, has it.
     """
-    if not sign:
-        return False
-    has = [value == sign for value, _ in pieces]
-    before = start == sign
+    proved = [value == sign for value, _ in pieces]
+    known = at_start == sign
     for k, (_, rate) in enumerate(pieces):
-        before = has[k] = has[k] or (before and rate == sign)
-    after = end == sign
+        known = proved[k] = proved[k] or (known and rate == sign)
+    known = at_end == sign
     for k, (_, rate) in reversed([*enumerate(pieces)]):
-        after = has[k] = has[k] or (after and rate == -sign)
-    return all(has)
+        known = proved[k] = proved[k] or (known and rate == -sign)
+    return all(proved)
 
 
 def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, end: int) -> None:
@@ -446,7 +453,7 @@ def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, en
             last -= 1
     if not all(is_quiet(guard, x) for x in pieces[first:last]):
         raise Refused(
-            f"that {'' if guard.stated else 'the '}{guard.name} keeps its sign is not proved"
+            f"that the {guard.name} keeps its sign is not proved"
             if guard.sign
             else f"another event of the guard {guard.name} on the way is not excluded"
         )

@@ -109,12 +109,27 @@ def _read(data: Mapping[str, Any]) -> Claim:
             [other.along[0][x.coordinate] for other in symmetries] == moved,
             "a symmetry does not move its coordinate by 1, or another one moves it",
         )
+    _must_have_names_of_their_own(phases, parameters)
     radii = _radii(data, phases)
     claim = Claim(_name(data["name"]), constants, parameters, phases, symmetries, radii, order)
     if data["format"] == FORMAT_OF_CLOSINGS:
         return _with_closing(claim, data)
     _need(not {"rotations", "drive"} & set(data), "rotations and drives are not in files of this format")
     return claim
+
+
+def _must_have_names_of_their_own(phases: tuple[Phase, ...], parameters: Mapping[str, Bounds]) -> None:
+    """Refuse names of positive functions that the theorem has for something else, or twice in a phase."""
+    others = {"T", *parameters}
+    for phase in phases:
+        others |= {*phase.states, *(x.name for x in phase.guards if not x.positive)}
+    for phase in phases:
+        names = [x.name for x in phase.guards if x.positive] + [x.name for x in phase.at_end if x.name]
+        for name in names:
+            plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_ \[\],'-]{0,59}", name) is not None
+            _need(plain, f"{name!r} is no name of a function")
+            _need(name not in others, f"the function {name!r} has the name of something else")
+            _need(names.count(name) == 1, f"two functions have the name {name!r}")
 
 
 def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction, ...]:
@@ -367,11 +382,11 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
             _direction(x["direction"]),
             function(x["function"], 1),
             _direction(x.get("sign", 0)),
-            _flag(x.get("stated", False)),
+            _flag(x.get("positive", False)),
         )
         for x in data["guards"]
     )
-    _need(all(x.sign == 1 for x in guards if x.stated), "a number that is said to be positive has no sign 1")
+    _need(all(x.sign == 1 for x in guards if x.positive), "a positive function has no sign 1")
     section = data["section"]
     g = function(section["function"], 1)
     event = coordinate = jump = None
@@ -406,7 +421,10 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
         for x in data.get("at_end", [])
     )
     _need(all(x.sign != 0 for x in at_end), "a condition at the end of a phase has no sign")
-    _need(all(x.sign == 1 for x in at_end if x.name), "a number that is said to be positive has no sign 1")
+    _need(all(x.sign == 1 for x in at_end if x.name), "a positive function has no sign 1")
+    _need(
+        event is not None or not any(x.name for x in at_end), "a phase without a jump has no state before it"
+    )
     return Phase(
         states,
         function(data["field"], N),

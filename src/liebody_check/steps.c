@@ -804,8 +804,10 @@ static ball guard_in_box(watch *w, const function *guard, ball *rate) {
         set_row_entry(&w->guard_at, i, 0, 0, rate_of(w, i));
     }
     evaluate(guard, &w->guard_at, w->constants, 0, 1);
-    *rate = result_row(&w->guard_at, guard->results[1], 0, 0);
-    return value_at(&w->guard_at, guard->results[0])[0];
+    ball value = value_at(&w->guard_at, guard->results[0])[0];
+    /* an angle jumps where its derivatives are finite, and has no value over such a box */
+    *rate = is_finite(value) ? result_row(&w->guard_at, guard->results[1], 0, 0) : undefined();
+    return value;
 }
 
 /* Signs of a guard and of its rate over pieces of [a, b], halved until one of them tells enough. */

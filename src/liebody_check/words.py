@@ -421,7 +421,7 @@ def _constants(claim: Any) -> str:
 
 def _crossings(claim: Any) -> str:
     guards = list(dict.fromkeys(x.name for phase in claim.phases for x in phase.guards if not x.sign))
-    conditions = [x for phase in claim.phases for x in phase.guards if x.sign and not x.stated]
+    conditions = [x for phase in claim.phases for x in phase.guards if x.sign and not x.positive]
     conditions += [x for phase in claim.phases for x in phase.at_end if not x.name]
     signs = "The conditions of the functions have their signs, as the certificate lists them."
     return "\n".join(
@@ -430,24 +430,25 @@ def _crossings(claim: Any) -> str:
 
 
 def _positive(claim: Any) -> list[str]:
-    """The numbers that are positive along the orbit, and those that are where a phase ends."""
+    """The functions that are positive along the orbit, and those that are before jumps."""
     along: dict[str, list[int]] = {}
-    at_end: dict[str, list[int]] = {}
+    at_events: dict[str, list[int]] = {}
     for k, phase in enumerate(claim.phases, 1):
         for x in phase.guards:
-            if x.stated:
+            if x.positive:
                 along.setdefault(x.name, []).append(k)
         for x in phase.at_end:
             if x.name:
-                at_end.setdefault(x.name, []).append(k)
+                at_events.setdefault(x.name, []).append(k)
     every = [*range(1, len(claim.phases) + 1)]
+    with_jump = [k for k, phase in enumerate(claim.phases, 1) if phase.event is not None]
     lines = []
     for name, phases in along.items():
         where = "Along the whole orbit" if phases == every else f"In {_phases(phases)}"
-        lines.append(f"{where} {name} > 0, by its function in the certificate.")
-    for name, phases in at_end.items():
-        where = "each jump" if phases == every else f"the jump at the end of {_phases(phases)}"
-        lines.append(f"Before {where} {name} > 0, by its function in the certificate.")
+        lines.append(f'{where} the function "{name}" of the certificate is positive.')
+    for name, phases in at_events.items():
+        where = "each jump" if phases == with_jump else f"the jump at the end of {_phases(phases)}"
+        lines.append(f'Before {where} the function "{name}" of the certificate is positive.')
     return lines
 
 

@@ -228,7 +228,7 @@ def phase_data(phase: OrbitPhase, durations: Array) -> dict[str, Any]:
         "guards": [
             {"name": guard.name, "direction": guard.direction, "function": _tape(guard.tape)}
             | ({"sign": guard.sign} if guard.sign else {})
-            | ({"stated": True} if guard.stated else {})
+            | ({"positive": True} if guard.positive else {})
             for guard in phase.guards
         ],
         **({"at_end": at_end} if at_end else {}),

@@ -44,7 +44,7 @@ class WatchedGuard:
     zero_at_start  whether it is zero at the start of the phase because the last phase ended with it: it is
                    the same expression behind the jump as before it, or the constant zero
     sign           of a condition: it must have this sign, and not only keep the one that it has; else 0
-    stated         a number that the theorem says is positive, at both ends of the phase, too
+    positive       a function that the theorem says is positive, at both ends of the phase, too
     """
 
     name: str
@@ -52,14 +52,14 @@ class WatchedGuard:
     tape: Tape
     zero_at_start: bool = False
     sign: int = 0
-    stated: bool = False
+    positive: bool = False
 
 
 @dataclass
 class SignAtEnd:
     """A function that has this sign at the end of a phase.
 
-    name  of a number that the theorem says is positive; "": a condition of the jump
+    name  of a function that the theorem says is positive; "": a condition of the jump
     """
 
     tape: Tape
@@ -77,9 +77,9 @@ class OrbitPhase:
     jump        J; None: the state does not change
     event       name and direction of that guard; None: the section is y_j = c
     coordinate  the j of a section y_j = c; None: the section is a guard
-    guards      all guards that are watched in this phase, the section's among them, conditions, and numbers
-                that the theorem says are positive
-    at_end      functions with a sign at the end of the phase: conditions of the jump, and such numbers
+    guards      all guards that are watched in this phase, the section's among them, conditions, and
+                functions that the theorem says are positive
+    at_end      functions with a sign at the end of the phase: conditions of the jump, and such functions
     """
 
     names: list[str]
@@ -197,7 +197,7 @@ def equations_of_field(
 ) -> ExactEquations:
     """The equations of an orbit of y' = f(y) in R^N, which starts where its fastest state has its value.
 
-    positive  numbers that are to be positive along it, functions of y by name
+    positive  functions of y to prove positive along it, by name
     """
     N = len(start)
     function = trace(lambda y: np.asarray(field(y)), {"y": N}, "field")
@@ -207,14 +207,18 @@ def equations_of_field(
     constants = Constants(spread=Fraction(rounding))
     tape = exact_tape(function, {}, constants)
     section, j = where_it_is_fast(start, function(start), constants)
-    stated = []
+    watched = []
     for title, number in positive.items():
         one = trace(lambda y, number=number: np.asarray(number(y)), {"y": N}, "number")
         shape = one.outputs["number"].shape
         if shape != ():
             raise ProofError(f"{title} is an array of shape {shape}, expected a number")
-        stated.append(WatchedGuard(title, 0, exact_tape(one, {}, constants), sign=1, stated=True))
-    phase = OrbitPhase(list(names), tape, section, None, None, j, stated)
+        if title in names:
+            raise ProofError(
+                f"the positive function {title!r} has the name of a state; give it one of its own"
+            )
+        watched.append(WatchedGuard(title, 0, exact_tape(one, {}, constants), sign=1, positive=True))
+    phase = OrbitPhase(list(names), tape, section, None, None, j, watched)
     return ExactEquations(name, constants, [phase], N)
 
 

@@ -11,8 +11,9 @@ and for a guard that is zero at the start or at the end of a phase,
 
 Pieces become shorter until one of these holds.
 
-A number that is to be positive, or a condition, has its sign where bounds say so, where it grows behind such
-a piece, and where it falls before one (`_keeps_its_sign`).
+A function to prove positive, or a condition, has one sign by its bounds on a piece. It also has this sign
+where its rate has the same sign, and it had the sign just before; or, backwards in time, where its rate has
+the other sign, and it has the sign just after (`_keeps_its_sign`). Pieces become shorter until that is known.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
         whole = [step for part in by_parts(signs_of, boxes[:-1], times) for step in part]
         for k, guard in enumerate(phase.guards):
             ends = 0  # the sign of the rate with which the guard comes to zero at the end
-            same = guard.tape == phase.section and not guard.stated
+            same = guard.tape == phase.section and not guard.positive
             if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 ends = phase.event[1]
                 if (
@@ -52,13 +53,15 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
                         f"the guard {guard.name} may graze zero at the end of "
                         f"{_called(problem, phase)}: its rate may be zero"
                     )
-            nodes = _sign(problem.evaluate(guard.tape, boxes)[0][:, 0]) if guard.sign else None
-            _along(problem, phase, boxes, times, guard, ends, [signs[k] for signs in whole], nodes)
+            at_nodes = _sign(problem.evaluate(guard.tape, boxes)[0][:, 0]) if guard.sign else None
+            _along(problem, phase, boxes, times, guard, ends, [signs[k] for signs in whole], at_nodes)
         for one in phase.at_end:
-            if _sign(problem.evaluate(one.tape, boxes[-1])[0][0]) != one.sign:
+            value = problem.evaluate(one.tape, boxes[-1])[0][0]
+            if _sign(value) != one.sign:
                 if one.name:
                     raise ProofError(
-                        f"that {one.name} is positive is not proved at the end of {_called(problem, phase)}"
+                        f"that {one.name} is positive is not proved at the end of "
+                        f"{_called(problem, phase)}: it lies between {-value[0]:.6g} and {value[1]:.6g}"
                     )
                 raise ProofError(
                     f"a condition in the update at {phase.event} is not decided at the end of "
@@ -83,12 +86,12 @@ def _along(
     guard: WatchedGuard,
     ends: int,
     whole: list[list[tuple[int, int]]],
-    nodes: Array | None,
+    at_nodes: Array | None,
 ) -> None:
     """One guard along all steps of a phase.
 
-    whole  its signs over each step as one piece
-    nodes  its signs at the ends of steps, for a number that has one sign
+    whole     its signs over each step as one piece
+    at_nodes  its signs at the ends of steps, if it is to have one sign
     """
     steps = len(times)
     # the sign of the rate while the guard has been leaving zero from the start on; None: at the start; 0: not
@@ -96,17 +99,17 @@ def _along(
     for i in range(steps):
         signs = whole[i]
         pieces = 1
-        at_ends = (0, 0) if nodes is None else (int(nodes[i]), int(nodes[i + 1]))
+        at_ends = (0, 0) if at_nodes is None else (int(at_nodes[i]), int(at_nodes[i + 1]))
         while not (
             signs
             and (
-                _keeps_its_sign(signs, guard.sign, at_ends)
+                _keeps_its_sign(signs, guard.sign, *at_ends)
                 or _decided(signs, guard, leaving, ends if i == steps - 1 else 0)
             )
         ):
             pieces *= 4
             if pieces > MOST_PIECES:
-                if guard.stated:
+                if guard.positive:
                     raise ProofError(
                         f"that {guard.name} is positive is not proved in step {i + 1} of {steps} of "
                         f"{_called(problem, phase)}: it may be zero there, or nearly"
@@ -163,18 +166,21 @@ def _signs_of(
     ]
 
 
-def _keeps_its_sign(signs: list[tuple[int, int]], sign: int, at_ends: tuple[int, int]) -> bool:
-    """Whether a number has its sign, which is not 0, on all pieces; at_ends: its signs at their two ends."""
+def _keeps_its_sign(signs: list[tuple[int, int]], sign: int, at_start: int, at_end: int) -> bool:
+    """Whether a function has its sign, which is not 0, on all pieces of a step.
+
+    at_start, at_end  its signs at the two ends of the step
+    """
     if not sign:
         return False
-    has = [value == sign for value, _ in signs]
-    before = at_ends[0] == sign
+    proved = [value == sign for value, _ in signs]
+    known = at_start == sign
     for k, (_, rate) in enumerate(signs):
-        before = has[k] = has[k] or (before and rate == sign)
-    behind = at_ends[1] == sign
+        known = proved[k] = proved[k] or (known and rate == sign)
+    known = at_end == sign
     for k, (_, rate) in reversed([*enumerate(signs)]):
-        behind = has[k] = has[k] or (behind and rate == -sign)
-    return all(has)
+        known = proved[k] = proved[k] or (known and rate == -sign)
+    return all(proved)
 
 
 def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | None, ends: int) -> bool:

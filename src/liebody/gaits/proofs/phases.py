@@ -14,7 +14,7 @@ functions, traced for each phase:
 4. Between events the update must leave q, v and this memory as they are.
 5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
    since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
-6. Numbers that the theorem says are positive are functions of a phase, too, whose signs are proved.
+6. Functions that the theorem says are positive are traced for each phase, too, and their signs are proved.
 7. Rotations in space are unit quaternions among the states. The time is the last state of a driven system.
    How these close is in `closing`.
 """
@@ -50,6 +50,7 @@ from .symmetries import slopes, symmetries_of
 
 Array = Any
 STOP = "stop"
+RESERVED = "T"  # the period, in theorems
 SHORTEST = 1e-9  # a phase, over the period
 PARTS = (0.1, 0.5, 0.9, 0.999)  # of a phase, where states are looked at
 
@@ -74,18 +75,18 @@ class SimulatedPhase:
 
 
 @dataclass(frozen=True)
-class Stated:
-    """Numbers that a theorem says are positive, by name (`prove`).
+class PositiveFunctions:
+    """The functions that a theorem says are positive, by name (`prove`).
 
-    along      functions of (t, q, v, z, p): along the whole orbit
-    at_events  functions of (t, q, v, z, p, events), as `update`: at each event, before the update
+    along      of (t, q, v, z, p): along the whole orbit
+    at_events  of (t, q, v, z, p, events), as `update`: at each event, before the update
     """
 
     along: Mapping[str, Callable[..., Any]]
     at_events: Mapping[str, Callable[..., Any]]
 
 
-NOTHING_STATED = Stated({}, {})
+NOTHING_POSITIVE = PositiveFunctions({}, {})
 
 
 @dataclass
@@ -100,7 +101,7 @@ def equations_of(
     orbit: PeriodicOrbit,
     parameters: Mapping[str, Any],
     rounding: float,
-    stated: Stated = NOTHING_STATED,
+    positive: PositiveFunctions = NOTHING_POSITIVE,
 ) -> tuple[ExactEquations, Course]:
     """The equations of an orbit; ProofError for kinds of systems that cannot be proved yet."""
     system = orbit.system
@@ -110,9 +111,9 @@ def equations_of(
     values = system.parameters.values(orbit.parameters, ())
     clocks = _clocks(system, stretches, values)
     driven = orbit.shooting.known_period is not None
-    states = _memory_states(system, stretches, values, clocks, stated)
+    states = _memory_states(system, stretches, values, clocks, positive)
     functions = [
-        TracedPhase(system, stretch, chosen, values, following, clocks, stated, driven=driven)
+        TracedPhase(system, stretch, chosen, values, following, clocks, positive, driven=driven)
         for stretch, chosen, following in zip(stretches, states, [*states[1:], states[0]], strict=True)
     ]
     memory = list(stretches[0].memory)
@@ -139,7 +140,7 @@ def equations_of(
         before = functions[k - 1]
         after = functions[k]
         values_at_start = [x for x in after.guards if type(x) is Expr] + [*after.within.differences]
-        watched = [guard for guard in phase.guards if not guard.stated]
+        watched = [guard for guard in phase.guards if not guard.positive]
         for guard, value in zip(watched, values_at_start, strict=True):
             known_end = before.stretch.event is not None
             guard.zero_at_start = known_end and _zero_again(before, after, value)
@@ -147,9 +148,10 @@ def equations_of(
     if clocks:
         for one, following in zip(functions, [*states[1:], states[0]], strict=True):
             timed = TracedPhase(
-                system, one.stretch, one.states, values, following, clocks, stated, timed=True
+                system, one.stretch, one.states, values, following, clocks, positive, timed=True
             )
             _must_ignore_the_time(timed, following, constants)
+    _must_be_seen(functions, positive, phases, constants)
     symmetries = symmetries_of(translations, phases, constants)
     behind = closing_of(rotations, drive, len(start), constants)
     equations = ExactEquations(
@@ -157,6 +159,31 @@ def equations_of(
     )
     must_be_rotations(equations)
     return equations, Course(start, durations)
+
+
+def _must_be_seen(
+    functions: Sequence[TracedPhase],
+    positive: PositiveFunctions,
+    phases: Sequence[OrbitPhase],
+    constants: Constants,
+) -> None:
+    """ProofError for functions that the theorem would not name, or by the name of something else."""
+    proved = {x.name for phase in phases for x in phase.guards if x.positive}
+    proved |= {x.name for phase in phases for x in phase.at_end}
+    others = {*constants.parameters, RESERVED}
+    for phase in phases:
+        others |= {*phase.names, *(x.name for x in phase.guards if not x.positive)}
+    for name in (*positive.along, *positive.at_events):
+        if name in others:
+            raise ProofError(
+                f"the positive function {name!r} has the name of a state, a parameter, a guard or the "
+                "period T; give it one of its own"
+            )
+        if name not in proved:
+            raise ProofError(
+                f"the positive function {name!r} is a constant, or a condition that does not change, in each "
+                f"phase of the orbit of {functions[0].system.name}: there is nothing to prove"
+            )
 
 
 def _must_be_closed(function: Function, system: str) -> None:
@@ -249,7 +276,7 @@ class TracedPhase:
     values  flat parameters, at which conditions are decided
     following  the states of the memory in the next phase; None: all entries of the memory matter
     clocks  entries of the memory that are times; their ages stand in their places, and the time is 0
-    stated  numbers that are to be positive
+    positive  functions to prove positive
     timed   the time is the last entry of y, behind the states
     driven  ... and is itself a state
     """
@@ -262,7 +289,7 @@ class TracedPhase:
         values: Array,
         following: Sequence[int] | None = None,
         clocks: Collection[int] = (),
-        stated: Stated = NOTHING_STATED,
+        positive: PositiveFunctions = NOTHING_POSITIVE,
         timed: bool = False,
         driven: bool = False,
     ) -> None:
@@ -270,7 +297,7 @@ class TracedPhase:
         self.stretch = stretch
         self.states = list(states)
         self.clocks = sorted(clocks)
-        self.stated = stated
+        self.positive = positive
         self.driven = driven
         self.first = first = system.nq + system.nv  # of the memory
         timed = timed or driven
@@ -301,9 +328,9 @@ class TracedPhase:
                 "rates": system.flowing_memory.write([rates[x] for x in system.flowing_memory.defaults]),
                 "guards": np.array(guards, object),
                 "quiet": self._after(arguments, [0.0] * len(event)),
-                "stated": _numbers_of(stated.along, arguments),
+                "positive": _numbers_of(positive.along, arguments),
                 "after": self._after(arguments, event),
-                "stated at event": self._stated_at_event(arguments, event),
+                "positive at event": self._positive_at_event(arguments, event),
             }
 
         traced = trace(functions, shapes, system.name)
@@ -311,7 +338,7 @@ class TracedPhase:
         if following is not None:  # conditions of memory that does not matter are left out
             _without(outputs["quiet"], first, {*self.states, *stretch.constants})
             _without(outputs["after"], first, set(following))
-        after = {name: outputs.pop(name) for name in ("after", "stated at event")}
+        after = {name: outputs.pop(name) for name in ("after", "positive at event")}
         # the state at a sample; parameters have the values of the orbit
         at = []
         for x, t in zip(stretch.samples, stretch.times, strict=True):
@@ -335,40 +362,42 @@ class TracedPhase:
         memory[self.clocks] = arguments[0] - memory[self.clocks]
         return np.concatenate([q, v, memory])
 
-    def _stated_at_event(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
+    def _positive_at_event(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
         if self.stretch.event is None:
             return np.zeros(0, object)
-        return _numbers_of(self.stated.at_events, (*arguments, self.system.events_type(*events)))
+        return _numbers_of(self.positive.at_events, (*arguments, self.system.events_type(*events)))
 
     def _must_be_positive(self, function: Function, samples: Sequence[tuple[Any, ...]]) -> None:
-        """ProofError where a number that is to be positive is not at a sample."""
-        stated = Function("stated", function.inputs, {"stated": function.outputs["stated"]})
+        """ProofError where a function is not positive at a sampled state."""
+        positive = Function("positive", function.inputs, {"positive": function.outputs["positive"]})
         for sample in samples:
-            for name, x in zip(self.stated.along, np.asarray(stated(*sample), float).tolist(), strict=True):
+            values = np.asarray(positive(*sample), float).tolist()
+            for name, x in zip(self.positive.along, values, strict=True):
                 if not x > 0:
                     raise ProofError(
                         f"{name} is {x:.6g} at t = {sample[-1]:.6g} s of the orbit of {self.system.name}, "
                         "expected a positive number"
                     )
 
-    def stated_numbers(self) -> list[tuple[str, Expr]]:
-        """Numbers that are to be positive in the phase, but for constants, which are."""
-        outputs = self.within.function.outputs["stated"]
-        return [(name, x) for name, x in zip(self.stated.along, outputs, strict=True) if type(x) is Expr]
+    def positive_functions(self) -> list[tuple[str, Expr]]:
+        """The functions to prove positive in this phase, without positive constants."""
+        outputs = self.within.function.outputs["positive"]
+        return [(name, x) for name, x in zip(self.positive.along, outputs, strict=True) if type(x) is Expr]
 
-    def stated_numbers_at_event(self) -> list[tuple[str, Expr]]:
-        """Numbers that are to be positive at the event that ends the phase, but for positive constants."""
-        found = []
-        outputs = self.behind.function.outputs["stated at event"]
-        for name, x in zip(self.stated.at_events, outputs, strict=self.stretch.event is not None):
+    def positive_functions_at_event(self) -> list[tuple[str, Expr]]:
+        """The functions to prove positive at the event that ends the phase, without positive constants."""
+        functions = []
+        outputs = self.behind.function.outputs["positive at event"]
+        for name, x in zip(self.positive.at_events, outputs, strict=self.stretch.event is not None):
             if type(x) is Expr:
-                found.append((name, x))
+                functions.append((name, x))
             elif not x > 0:
+                assert self.stretch.event is not None
                 raise ProofError(
-                    f"{name} is {x:.6g} at the event {self.stretch.event} of {self.system.name}, expected a "
-                    "positive number; let it return where(events.name != 0, number, 1.0)"
+                    f"{name} is {x:.6g} at the event {self.stretch.event[0]} of {self.system.name}, expected "
+                    "a positive number; let it return where(events.name != 0, number, 1.0)"
                 )
-        return found
+        return functions
 
     def only(self, name: str, outputs: Any, part: Decided | None = None) -> Function:
         """A function with these outputs, of `within` or of another part."""
@@ -466,7 +495,7 @@ def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], cons
             [
                 *functions.field().outputs["field"],
                 *functions.guards,
-                *functions.within.function.outputs["stated"],
+                *functions.within.function.outputs["positive"],
             ],
         ),
         functions.only("conditions", functions.within.differences),
@@ -475,7 +504,7 @@ def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], cons
         behind = [
             *functions.after(following).outputs["jump"],
             *functions.behind.differences,
-            *functions.behind.function.outputs["stated at event"],
+            *functions.behind.function.outputs["positive at event"],
         ]
         parts.append(functions.only("behind", behind, functions.behind))
     for part in parts:
@@ -494,13 +523,13 @@ def _memory_states(
     stretches: Sequence[SimulatedPhase],
     values: Array,
     clocks: Sequence[int],
-    stated: Stated,
+    positive: PositiveFunctions,
 ) -> list[list[int]]:
     """The entries of the memory that are states, for each phase; constants go into the stretches."""
     size = system.memory.size
     if not size:
         return [[] for _ in stretches]
-    known, every = _constants_of_phases(system, stretches, values, clocks, stated)
+    known, every = _constants_of_phases(system, stretches, values, clocks, positive)
     for stretch, constant in zip(stretches, known, strict=True):
         stretch.constants = frozenset(constant)
     # backwards, until nothing is added: what a phase needs, and what the next one needs of it
@@ -517,12 +546,12 @@ def _memory_states(
                 *functions.rates_of(sorted(needed[k])),
                 *functions.guards,
                 *functions.within.differences,
-                *functions.within.function.outputs["stated"],
+                *functions.within.function.outputs["positive"],
             ]
             behind = [
                 *functions.chosen_after(passed),
                 *functions.behind.differences,
-                *functions.behind.function.outputs["stated at event"],
+                *functions.behind.function.outputs["positive at event"],
             ]
             parts = [functions.only("within", outputs), functions.only("jump", behind, functions.behind)]
             found: set[int] = set()
@@ -539,7 +568,7 @@ def _constants_of_phases(
     stretches: Sequence[SimulatedPhase],
     parameters: Array,
     clocks: Sequence[int],
-    stated: Stated = NOTHING_STATED,
+    positive: PositiveFunctions = NOTHING_POSITIVE,
 ) -> tuple[list[set[int]], list[TracedPhase]]:
     """The entries of the memory that are constants of each phase, with their values in its stretch.
 
@@ -553,7 +582,7 @@ def _constants_of_phases(
         every = []
         for k, stretch in enumerate(stretches):
             free = [i for i in range(size) if i not in known[k]]
-            functions = TracedPhase(system, stretch, free, parameters, clocks=clocks, stated=stated)
+            functions = TracedPhase(system, stretch, free, parameters, clocks=clocks, positive=positive)
             every.append(functions)
             values = functions.behind.function.outputs["after"][n:]
             constant = {
@@ -606,18 +635,18 @@ def _phase(
             zip(functions.within.differences, functions.within.signs, strict=True), 1
         )
     ]
-    stated = [
-        WatchedGuard(name, 0, tape(functions.only(name, [value])), sign=1, stated=True)
-        for name, value in functions.stated_numbers()
+    positive = [
+        WatchedGuard(name, 0, tape(functions.only(name, [value])), sign=1, positive=True)
+        for name, value in functions.positive_functions()
     ]
-    watched = [*guards, *conditions, *stated]
+    watched = [*guards, *conditions, *positive]
     at_end = [
         SignAtEnd(tape(functions.only("condition at the event", [value], functions.behind)), sign)
         for value, sign in zip(functions.behind.differences, functions.behind.signs, strict=True)
     ]
     at_end += [
         SignAtEnd(tape(functions.only(name, [value], functions.behind)), 1, name)
-        for name, value in functions.stated_numbers_at_event()
+        for name, value in functions.positive_functions_at_event()
     ]
     entries = [*system.memory.entries]
     clocks = functions.clocks

@@ -27,14 +27,14 @@ from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
 from .families import Chain, Family, family_of
 from .multipliers import discs, largest_modulus, return_map_slope
-from .phases import Course, Stated, equations_of
+from .phases import Course, PositiveFunctions, equations_of
 from .relative import relative_equations, relative_state
 from .system import Enclosed, StepEquations, SteppedOrbit
 
 Array = Any
 RADII = 10.0 ** -np.arange(1.5, 10.1, 0.5)  # of boxes that are tried for uniqueness
 ORDERS = 4, 30
-NAME = r"[\w \[\],'-]{1,60}"  # a name that the checker prints
+NAME = r"[A-Za-z][A-Za-z0-9_ \[\],'-]{0,59}"  # of positive functions, as in liebody_check.reading
 
 
 @checked
@@ -54,12 +54,13 @@ def prove(
                 that moves in a plane, or on products of these. Memory between events is a constant of the
                 phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
                 that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
-    positive    {name: function of (t, q, v, z, p)}: numbers that are proved to be positive along the whole
-                orbit, such as the force by which the ground pushes; with the arguments of `guards`. Like the
-                equations, they must not change along symmetries
-    positive_at_events  {name: function of (t, q, v, z, p, events)}: the same at each event, before the
-                update, such as the impulse of the ground; with the arguments of `update`. A function may
-                return 1.0 where it has nothing to say
+    positive    {name: f(t, q, v, z, p)}, with the arguments of `guards`: functions, such as a contact force,
+                that are proved positive along the whole orbit, also at both ends of each phase
+    positive_at_events  {name: f(t, q, v, z, p, events)}, with the arguments of `update`: functions, such as
+                an impulse, that are proved positive at every event, at the state before the update. Functions
+                of both kinds must be invariant under the symmetries of the orbit. Where one does not matter,
+                let it return 1.0: phases in which it is a positive constant are not named in the theorem. The
+                ends of a phase have the branches of conditions that hold within it
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
@@ -83,9 +84,9 @@ def prove(
         certificate.save("orbit.json")   # python -m liebody_check orbit.json
     """
     options = _Options(rounding, radius, order)
-    stated = _stated(positive, positive_at_events)
+    functions = _positive_functions(positive, positive_at_events)
     # the equations and their arithmetic
-    equations, course = equations_of(orbit, parameters or {}, options.rounding, stated)
+    equations, course = equations_of(orbit, parameters or {}, options.rounding, functions)
     free = [name for name, (low, high) in equations.constants.parameters.items() if low != high]
     if len(free) != 1:
         return _proved(equations, course, options)
@@ -128,8 +129,8 @@ def prove_branch(
     options = _Options(rounding, None, order)
     orbit = branch.orbits[len(branch.orbits) // 2]
     values, turns = _without_turns(branch)
-    stated = _stated(positive, positive_at_events)
-    equations, course = equations_of(orbit, {branch.parameter: values}, options.rounding, stated)
+    functions = _positive_functions(positive, positive_at_events)
+    equations, course = equations_of(orbit, {branch.parameter: values}, options.rounding, functions)
     family = _family(orbit, equations, course, branch.parameter, options, stability, most)
     if not turns:
         return family
@@ -252,20 +253,20 @@ def _need_plain_closing(equations: ExactEquations, what: str) -> None:
         raise ProofError(f"{what} of orbits that rotate in space, or are driven, cannot be proved yet")
 
 
-def _stated(
-    positive: Mapping[str, Callable[..., Any]] | None, at_events: Mapping[str, Callable[..., Any]] | None
-) -> Stated:
-    """What the theorem is to say is positive; ProofError for names that it cannot have."""
-    names = [*(positive or {}), *(at_events or {})]
+def _positive_functions(
+    along: Mapping[str, Callable[..., Any]] | None, at_events: Mapping[str, Callable[..., Any]] | None
+) -> PositiveFunctions:
+    """The functions to prove positive; ProofError for names that they cannot have."""
+    names = [*(along or {}), *(at_events or {})]
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(NAME, name):
             raise ProofError(
-                f"{name!r} is the name of a number that is to be positive, expected 1 to 60 letters, digits, "
-                "spaces and characters of _[],'-"
+                f"{name!r} is the name of a positive function, expected a letter and up to 59 letters, "
+                "digits, spaces and characters of _[],'-"
             )
         if names.count(name) > 1:
-            raise ProofError(f"{name!r} is the name of two numbers that are to be positive")
-    return Stated(positive or {}, at_events or {})
+            raise ProofError(f"{name!r} is the name of two positive functions")
+    return PositiveFunctions(along or {}, at_events or {})
 
 
 def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
@@ -329,7 +330,7 @@ def prove_field(
     period  about its period; a multiple of it for orbits that close later
     names   of the states; default: y[0], y[1], ...
     name    of the system, in the theorem
-    positive  {name: function of y}: numbers that are proved to be positive along the whole orbit
+    positive  {name: f(y)}: functions that are proved positive along the whole orbit
     others  as in `prove`
 
         prove_field(lambda y: [y[1], (1 - y[0] ** 2) * y[1] - y[0]], [2.0, 0.1], 6.66).theorem()
@@ -341,8 +342,8 @@ def prove_field(
     names = [f"y[{k}]" for k in range(len(start))] if names is None else names
     if len(names) != len(start):
         raise ProofError(f"names has {len(names)} entries, expected {len(start)}, one for each state")
-    stated = _stated(positive, None).along
-    equations = equations_of_field(field, start, names, name, options.rounding, stated)
+    functions = _positive_functions(positive, None).along
+    equations = equations_of_field(field, start, names, name, options.rounding, functions)
     return _proved(equations, Course(start, [positive_number("period", period, " of seconds")]), options)
 
 

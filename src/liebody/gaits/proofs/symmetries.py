@@ -64,10 +64,10 @@ def _symmetry(coordinate: int, xi: Vector, phases: Sequence[OrbitPhase], constan
 
 def _behind(phase: OrbitPhase, along: Vector, constants: Constants) -> Vector:
     """The translation in the next phase."""
-    functions = {"the field": phase.field, "its end": phase.section}
-    functions |= {f"the guard {guard.name}": guard.tape for guard in phase.guards}
-    functions |= {x.name or f"condition {k} of the jump": x.tape for k, x in enumerate(phase.at_end, 1)}
-    for name, tape in functions.items():
+    functions = [("the field", phase.field), ("its end", phase.section)]
+    functions += [(f"the guard {guard.name}", guard.tape) for guard in phase.guards]
+    functions += [(x.name or f"condition {k} of the jump", x.tape) for k, x in enumerate(phase.at_end, 1)]
+    for name, tape in functions:
         if any(x != 0 for x in slopes(tape, along, constants)):
             raise ProofError(
                 f"a symmetry of the orbit is not one of the equations: {name} changes where "
