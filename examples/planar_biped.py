@@ -54,7 +54,7 @@ biped = robot_system(robot, controller, PointFeet("left_foot", "right_foot"), st
 WALKING = {"section": "ground_left_foot", "symmetries": [[0, 0, 1, 0, 0, 0, 0]], "scale": 0.1}  # two steps
 METHOD = {"method": "rkmk8"}
 WEIGHT = 9.81 * robot.tree.mass
-FRICTION = 0.6  # a coefficient of friction that suffices, as `prove` proves
+FRICTION = 0.6  # a coefficient that is proved to suffice for the fastest gait
 
 
 def starts(p):
@@ -82,28 +82,49 @@ def possible(orbit):
     return push > 0 and friction < 0.8
 
 
-def force(*state):
-    """The force of the ground; state: the arguments (t, q, v, z, p) of functions of the system."""
-    return biped.outputs(*state)["ground_force"].sum(axis=0)
+def ground_force(t, q, v, z, p):
+    """The force of the ground in the world's axes, (3,) [N]."""
+    return biped.outputs(t, q, v, z, p)["ground_force"].sum(axis=0)
 
 
 def impulse(t, q, v, z, p, events):
-    """The impulse of the ground at touch-down: the change of the robot's momentum."""
+    """The impulse of the ground at touch-down, the change of the robot's momentum, (3,) [N s]."""
     _, v_after, z_after, _ = biped.after_update((t, q, v, z, p), events)
     before = biped.outputs(t, q, v, z, p)["com_velocity"]
     return robot.tree.mass * (biped.outputs(t, q, v_after, z_after, p)["com_velocity"] - before)
 
 
-# prove(gait, positive=PUSHES, positive_at_events=LANDS): the ground pushes, and no foot slips
-PUSHES = {
-    "push of the ground": lambda *s: force(*s)[2] - 0.75 * WEIGHT,
-    "friction forwards": lambda *s: FRICTION * force(*s)[2] - force(*s)[0],
-    "friction backwards": lambda *s: FRICTION * force(*s)[2] + force(*s)[0],
+def lift(t, q, v, z, p, events):
+    """The vertical velocity of the foot that stood, behind touch-down [m/s]."""
+    _, v_after, _, _ = biped.after_update((t, q, v, z, p), events)
+    velocities = []
+    for foot in ("left_foot", "right_foot"):
+        turn = lb.dynamics.frame_pose(robot.tree, q, foot)[:3, :3]
+        velocities.append(turn @ lb.dynamics.frame_jacobian(robot.tree, q, foot)[3:] @ v_after)
+    return z.ground_stands @ np.array(velocities)[:, 2]
+
+
+def in_friction_cone(force):
+    """|F_x| < FRICTION * F_z, as two functions of all arguments of F."""
+    return (
+        lambda *arguments: FRICTION * force(*arguments)[2] - force(*arguments)[0],
+        lambda *arguments: FRICTION * force(*arguments)[2] + force(*arguments)[0],
+    )
+
+
+# what real ground needs, for gaits.prove(gait, positive=STANCE, positive_at_events=TOUCH_DOWN)
+forwards, backwards = in_friction_cone(ground_force)
+STANCE = {
+    "push above 75 percent of the weight": lambda *arguments: ground_force(*arguments)[2] - 0.75 * WEIGHT,
+    "friction cone forwards": forwards,
+    "friction cone backwards": backwards,
 }
-LANDS = {
-    "impulse of the ground": lambda *s: impulse(*s)[2],
-    "friction forwards at touch-down": lambda *s: FRICTION * impulse(*s)[2] - impulse(*s)[0],
-    "friction backwards at touch-down": lambda *s: FRICTION * impulse(*s)[2] + impulse(*s)[0],
+forwards, backwards = in_friction_cone(impulse)
+TOUCH_DOWN = {
+    "upward impulse": lambda *arguments: impulse(*arguments)[2],
+    "lift of the foot that stood": lift,
+    "friction cone of the impulse forwards": forwards,
+    "friction cone of the impulse backwards": backwards,
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from test_proofs import changed, compass_module, refused, van_der_pol
-from test_proofs_bifurcations import STEPS, bouncing, logistic, striding
+from test_proofs_bifurcations import STEPS, bouncing, logistic
 
 import liebody as lb
 from liebody.gaits import ProofError, periodic_orbit, prove_basin
@@ -213,11 +213,6 @@ def test_orbits_without_a_basin_are_named(bounce):
         prove_basin(bounce, radius=0.3)
     with pytest.raises(ProofError, match="pieces is 65, expected 1 to 64"):
         prove_basin(bounce, pieces=65)
-    moving = periodic_orbit(
-        striding(2.5), [0.0, 0.0], [0.6, 0.6], period=1.6667, symmetries=[[0, 1]], **STEPS
-    )
-    with pytest.raises(ProofError, match="up to symmetries cannot be proved yet"):
-        prove_basin(moving)
 
 
 @pytest.mark.slow

@@ -42,10 +42,10 @@ def apex_to_apex(height, speed):
 def test_the_exact_return_map_brings_relative_states_nearer(basin):
     proof = basin.check()
     in_c = float(basin.check(steps="c").contraction)
-    assert in_c == pytest.approx(float(proof.contraction), rel=1e-9)
+    assert in_c == pytest.approx(float(proof.contraction), rel=1e-6)
     V, kappa = basin.axes, float(proof.contraction.upper())
     assert V.shape == (3, 2) and not V[2].any() and np.array_equal(basin.normal, [0, 0, 1])
-    assert kappa < 1 and float(proof.inside) > 5e-4
+    assert kappa < 0.8 and float(proof.inside) > 0.2
     random = np.random.default_rng(0)
     a = random.normal(size=(2, 500))
     a *= basin.radius / np.linalg.norm(a, axis=0)  # on the boundary
@@ -53,7 +53,7 @@ def test_the_exact_return_map_brings_relative_states_nearer(basin):
     after = np.array(apex_to_apex(height, speed)) - [[0.8], [1.0]]
     size = np.linalg.norm(np.linalg.solve(V[:2], after), axis=0)
     assert (size <= kappa * basin.radius * (1 + 1e-9)).all()
-    assert size.max() > 0.9 * kappa * basin.radius  # and hardly nearer than proved
+    assert size.max() > 0.6 * kappa * basin.radius
 
 
 def test_the_theorem_says_what_relative_states_are(basin):
@@ -90,7 +90,7 @@ def test_starts_of_the_runner_come_nearer_at_the_next_apex():
         (i,) = np.flatnonzero(log.t > 0.2)
         after = np.array([log.q[i, 1], *log.v[i]])
         assert np.linalg.norm(L @ (after - star)) <= kappa * np.linalg.norm(L @ (x - star)) + 1e-9
-        assert abs(log.q[i, 0] - place - 1.987) < 1e-2
+        assert abs(log.q[i, 0] - place - 1.987) < 2e-2
 
 
 def skewed():
@@ -115,17 +115,14 @@ def skewed():
     )  # fmt: skip
 
 
-def test_a_shift_may_move_several_states(basin):
+def test_a_shift_may_move_several_states():
     """q[1] moves by 1 and q[0] by 1/2: the relative q[0] is -h / 2, so its starts are half as far away."""
     options = {**BOUNCING, "symmetries": [[1, 2]]}
     other = prove_basin(periodic_orbit(skewed(), [0, 0.8], [1, 2], **options))
     text = other.theorem()
     assert "with q[1] = 0, with relative q[0] = q[0] - 0.5 q[1]." in text
     assert "at relative q[0] = -0.4" in text
-    assert other.contraction < 1
-    # the same norm of heights and speeds proves about the same
-    kappas = [float(x.check().contraction) for x in (basin, other)]
-    assert kappas[0] == pytest.approx(0.5, abs=0.1) and kappas[1] < 1
+    assert other.radius > 0.05 and float(other.check().contraction) < 0.9
 
 
 def test_two_shifts():

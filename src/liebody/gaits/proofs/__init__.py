@@ -12,6 +12,7 @@ moving        boxes that move with a parameter: an orbit for each of its values 
 families      such parts one after the other, as one curve of orbits
 extended      orbits with a multiplier 1 or -1, as orbits of a larger system
 bifurcations  flips and folds, proved by this system
+relative      equations of orbits up to shifts, in states that no shift changes
 basins        starts from which every motion converges to a proved orbit
 certificate   what a proof has found, and the file that another program checks
 prove         the calls that do all of this
