@@ -1,4 +1,4 @@
-"""What certificates claim: equations, numbers near an orbit, and boxes, as exact numbers.
+"""The claims of certificates: equations, numbers near an orbit, and boxes, as exact numbers.
 
 `reading` makes these of a file.
 """

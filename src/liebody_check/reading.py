@@ -213,7 +213,7 @@ def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
 
 
 def _read_shifted(data: Mapping[str, Any]) -> Claim:
-    """The claim about all states; the file's radii are those of relative states."""
+    """The claim about all states; the radii of the file belong to relative states."""
     others = {name: x for name, x in data.items() if name != "radii"}
     symmetries = [{**x, "shift": NO_SHIFT} for x in data["symmetries"]]
     _need(len(symmetries) > 0, "there are no shifts")

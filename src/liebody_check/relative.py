@@ -5,7 +5,7 @@ coordinates. Where no function changes along shifts (`symmetries`), the relative
 
     w = y - sum_m y_(j_m) xi_m,        whose entries j_m are zero,
 
-have equations of their own: f(y) = f(w) and J(y) = J(w) + sum_m y_(j_m) xi_m, so that
+have their equations, too: f(y) = f(w) and J(y) = J(w) + sum_m y_(j_m) xi_m, so that
 
     w_i' = f_i(w) - sum_m xi_(m,i) f_(j_m)(w),        w+_i = J_i(w) - sum_m xi+_(m,i) J_(j_m)(w)
 

@@ -20,7 +20,7 @@ def theorem_of(proof: Any) -> str:
 def _lines_of(proof: Any, shifted: Any = None) -> list[str]:
     """The theorem about an orbit.
 
-    shifted  the claim about all states, where that of the proof is about relative states
+    shifted  the claim about all states, if the proof is about relative states
     """
     claim = proof.claim
     fixed, free = _parameters(claim)
@@ -352,7 +352,7 @@ def _moved(claim: Any, symmetry: Any) -> str:
 
 
 def _relative_states(claim: Any) -> str:
-    """What the states of a theorem up to shifts are."""
+    """The meaning of states in a theorem up to shifts."""
     coordinates = [x.coordinate for x in claim.symmetries]
     zeros = " and ".join(f"{claim.phases[0].states[j]} = 0" for j in coordinates)
     others: dict[str, str] = {}

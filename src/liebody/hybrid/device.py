@@ -218,7 +218,7 @@ def kept_events(members: Ensemble, happened: Any, entries: Any) -> None:
 
 
 def device_system(system: HybridEquations, flow: HybridFlow, fused: bool = True) -> DeviceSystem:
-    """A system with a flow of its own on devices, made once."""
+    """A system with a separate flow on devices, made once."""
     key = flow, fused
     if key not in system.devices:
         system.devices.setdefault(key, DeviceSystem(system, flow, fused))

@@ -249,7 +249,7 @@ class BlockElimination:
     def bound_at_end(self, C: Array, d: Array) -> Array:
         """Upper bounds (k, p) of |C x| for the last nodes x of these solutions, with intervals C (k, M, 2).
 
-        What cancels in C M^-1 does not add to them.
+        Terms that cancel in C M^-1 do not add to them.
         """
         _, _, e = self._bounds_of_long_steps(d)
         n, M = len(self.Y), C.shape[1]

@@ -135,7 +135,7 @@ def _signs(
     boxes: Array,
     times: Array,
 ) -> list[list[list[tuple[int, int]]]]:
-    """Of each step and guard: signs of the guard and its rate on pieces; none where there are no bounds."""
+    """Signs of guards and their rates on pieces, for each step; none where there are no bounds."""
     try:
         _, _, tube = problem.move(phase, boxes, times, pieces=pieces, order=order)
         rates = problem.rate(phase, tube)

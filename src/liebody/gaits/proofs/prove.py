@@ -205,7 +205,7 @@ def prove_basin(
     others  as in `prove`
 
     returns ProvedBasin: an ellipsoid of starts. The return map takes it into itself and contracts it
-            (`proofs/basins.py`). Of an orbit that closes up to shifts, starts are relative states, which no
+            (`proofs/basins.py`). If the orbit closes up to shifts, starts are relative states, which no
             shift changes, and motions converge up to a shift (`proofs/relative.py`)
 
     Errors: ProofError where the orbit is not proved, or not stable, rotates in space or is driven.
