@@ -48,7 +48,8 @@ class PointFeet(Element):
         lost         kinetic energy taken by impacts                                                     [J]
 
     and the signals force (n, 3), in the world's axes, height_over (n,), and lost. The model does not keep the
-    ground from pulling, and does not bound friction: check that the force along the normal is positive.
+    ground from pulling, and does not bound friction: check that the force along the normal is positive, or
+    prove it for an orbit (`gaits.prove`, `positive`).
 
     Errors: ModelError for fewer than two points, or frames that the robot does not have.
     """

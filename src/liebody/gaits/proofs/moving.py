@@ -103,7 +103,7 @@ class FamilyEquations(StepEquations):
         self, tape: Tape, x: Array, along: Array = None, library: IntervalLibrary | None = None
     ) -> tuple[Array, Array]:
         seeds = None if along is None else _seeds(along, x.shape[-2])
-        return super().evaluate(tape, self._extended(x), seeds, library)
+        return super().evaluate(tape, self._with_parameter(x), seeds, library)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         return super().rate(phase, x)[..., :-1, :]
@@ -124,15 +124,13 @@ class FamilyEquations(StepEquations):
         N = x.shape[-2]
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces, order)
+        y, D, tube = super().move(phase, self._with_parameter(x), time, _seeds(derivatives, N), pieces, order)
         return y[..., :-1, :], D[..., :-1, :, :], tube[..., :-1, :]
 
-    def end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
-        if library is self.library:
-            return self.move(phase, x, time)[0]
-        return super().end(library, phase, self._extended(x), time)[..., :-1, :]
+    def extended_end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
+        return super().extended_end(library, phase, self._with_parameter(x), time)[..., :-1, :]
 
-    def _extended(self, x: Array) -> Array:
+    def _with_parameter(self, x: Array) -> Array:
         return np.concatenate([x, np.broadcast_to(self.parameter, (*x.shape[:-2], 1, 2))], axis=-2)
 
     def along(self, at: SteppedOrbit, path: Array, slopes: Array) -> Array:

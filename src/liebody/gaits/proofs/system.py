@@ -184,9 +184,13 @@ class StepEquations:
         return self.library.move(x, time, order or self.order, derivatives, pieces, field)
 
     def end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
-        """Ends (..., N, 2) of steps from states; in extended precision with the remainder in doubles."""
+        """Ends (..., N, 2) of steps from states, in doubles or in extended precision."""
         if library is self.library:
             return self.move(phase, x, time)[0]
+        return self.extended_end(library, phase, x, time)
+
+    def extended_end(self, library: IntervalLibrary, phase: OrbitPhase, x: Array, time: Array) -> Array:
+        """Ends of steps in extended precision, with the remainders of Taylor's formula in doubles."""
         field = self.equations.part(phase.field)
         rest = self.library.remainder(x, rounded_outward(time), self.order, field)
         return library.end(x, time, self.order, rest, field)
