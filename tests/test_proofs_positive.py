@@ -92,7 +92,10 @@ def test_the_checker_refuses_numbers_that_are_not_positive(proved, hardest_pull)
         ("name", "push. There", "is no name"),
         ("name", "1 push", "is no name of a function"),
         ("name", "foot", "has the name of something else"),
-        ("name", "T", "has the name of something else"),
+        ("name", "T", "is a symbol of the theorem"),
+        ("name", "J1", "is a symbol of the theorem"),
+        ("name", "relative q[0]", "is a symbol of the theorem"),
+        ("name", "q[0],", "is no name of a function"),
         ("name", "q[0]", "has the name of something else"),
     ]:
         with pytest.raises(liebody_check.Refused, match=words):
@@ -182,9 +185,9 @@ def test_numbers_at_events(bouncing):
 
 
 def test_numbers_must_not_change_along_a_symmetry(bouncing):
-    for option in ({"positive": {"x": lambda t, q, v, z, p: q[0] + 9}},
-                   {"positive_at_events": {"x": lambda t, q, v, z, p, events: q[0] + 9}}):  # fmt: skip
-        with pytest.raises(ProofError, match=r"not one of the equations: .*x changes where q\[0\] moves"):
+    for option in ({"positive": {"place": lambda t, q, v, z, p: q[0] + 9}},
+                   {"positive_at_events": {"place": lambda t, q, v, z, p, events: q[0] + 9}}):  # fmt: skip
+        with pytest.raises(ProofError, match=r"not one of the equations: .*place changes where q\[0\] moves"):
             prove(bouncing, **option)
 
 
@@ -212,15 +215,16 @@ def test_numbers_along_the_orbit_of_a_field():
         return [growth * y[0] - y[1], growth * y[1] + y[0]]
 
     def circle(least):
-        return prove_field(field, [1.0, 0.1], 6.28, positive={"x": lambda y: y[0] + least})
+        return prove_field(field, [1.0, 0.1], 6.28, positive={"abscissa": lambda y: y[0] + least})
 
     assert (
-        'Along the whole orbit the function "x" of the certificate is positive.' in circle(1 + 1e-4).theorem()
+        'Along the whole orbit the function "abscissa" of the certificate is positive.'
+        in circle(1 + 1e-4).theorem()
     )
-    with pytest.raises(ProofError, match="that x is positive is not proved in step"):
+    with pytest.raises(ProofError, match="that abscissa is positive is not proved in step"):
         circle(1 - 1e-9)
-    with pytest.raises(ProofError, match=r"x is an array of shape \(2,\), expected a number"):
-        prove_field(field, [1.0, 0.1], 6.28, positive={"x": lambda y: y})
+    with pytest.raises(ProofError, match=r"abscissa is an array of shape \(2,\), expected a number"):
+        prove_field(field, [1.0, 0.1], 6.28, positive={"abscissa": lambda y: y})
 
 
 def test_wrong_numbers_are_named(hop):
@@ -228,6 +232,8 @@ def test_wrong_numbers_are_named(hop):
     for positive, at_events, words in [
         ({"push.": one["push"]}, {}, r"'push\.' is the name of a positive function"),
         ({3: one["push"]}, {}, "3 is the name of a positive function"),
+        ({"push ": one["push"]}, {}, "'push ' is the name of a positive function"),
+        ({"T": one["push"]}, {}, "'T' is the name of a positive function, and a symbol of theorems"),
         (one, {"push": lambda t, q, v, z, p, events: 1.0}, "'push' is the name of two positive functions"),
         ({"push": lambda t, q, v, z, p: q}, {}, r"push is an array of shape \(1,\), expected a number"),
     ]:
@@ -242,11 +248,9 @@ def test_a_function_that_is_constant_in_each_phase_is_refused(hop):
             ProofError, match="'one' is a constant, or a condition that does not change, in each"
         ):
             prove(hop, **option)
-    for name in ("q[0]", "k", "foot", "condition 1", "T"):
+    for name in ("q[0]", "k", "foot", "condition 1"):
         positive = {name: lambda t, q, v, z, p: q[0] * q[0] + where(q[0] > -9, 1.0, 0.0)}
-        with pytest.raises(
-            ProofError, match=r"has the name of a state, a parameter, a guard or the period T"
-        ):
+        with pytest.raises(ProofError, match=r"has the name of a state, a parameter or a guard"):
             prove(hop, positive=positive)
 
 
@@ -304,12 +308,13 @@ def with_function(data, nodes, **entries):
     rows = data["field"]["nodes"][:2]
     for op, *operands in nodes:
         if op == "constant":
-            data["constants"].append(float(operands[0]).hex())
+            (number,) = operands
+            data["constants"].append(number if isinstance(number, str) else number.hex())
             operands = [len(data["constants"]) - 1]
         rows.append([op, *operands])
     function = {"nodes": rows, "outputs": [len(rows) - 1]}
     (k,) = [k for k, x in enumerate(data["guards"]) if x.get("positive")]
-    data["guards"][k] = {**data["guards"][k], "name": "f", "function": function, **entries}
+    data["guards"][k] = {**data["guards"][k], "name": "turn", "function": function, **entries}
     return data
 
 
@@ -323,7 +328,9 @@ def test_an_angle_that_jumps_is_no_growing_function(oscillating, steps):
         with_function(oscillating, half, sign=0, positive=False, direction=-1),
         with_function(oscillating, turn, sign=0, positive=False),
     ):
-        with pytest.raises(liebody_check.Refused, match=r"that f is positive|another event of the guard f"):
+        with pytest.raises(
+            liebody_check.Refused, match=r"that turn is positive|another event of the guard turn"
+        ):
             liebody_check.check(data, steps)
     # an angle that stays away from there
     away = [
@@ -334,7 +341,7 @@ def test_an_angle_that_jumps_is_no_growing_function(oscillating, steps):
         ("constant", 1.6),
         ("add", 5, 6),
     ]
-    assert 'the function "f"' in liebody_check.check(with_function(oscillating, away), steps).theorem
+    assert 'the function "turn"' in liebody_check.check(with_function(oscillating, away), steps).theorem
 
 
 @pytest.mark.parametrize("steps", ["python", "c"])
@@ -343,11 +350,18 @@ def test_what_is_not_defined_is_not_positive(oscillating, steps):
     for op in ("log", "sqrt"):
         nodes = [("mul", 0, 0), ("constant", -1.0), ("sub", 3, 2), (op, 4), ("constant", 0.0), ("mul", 6, 5)]
         nodes += [("constant", 1.0), ("add", 7, 8)]
-        with pytest.raises(liebody_check.Refused, match=r"that f is positive|is not defined|does not exist"):
+        with pytest.raises(
+            liebody_check.Refused, match=r"that turn is positive|is not defined|does not exist|may be zero"
+        ):
             liebody_check.check(with_function(oscillating, nodes), steps)
+    # 0 / (3 (1/3) - 1): the denominator is zero, and known as a small ball around it
+    nodes = [("constant", "1/3"), ("constant", 3.0), ("mul", 2, 3), ("constant", 1.0), ("sub", 4, 5)]
+    nodes += [("constant", 0.0), ("div", 7, 6), ("add", 8, 5)]
+    with pytest.raises(liebody_check.Refused, match=r"that turn is positive|is not defined|may be zero"):
+        liebody_check.check(with_function(oscillating, nodes), steps)
     # a root that has no bounds over long pieces
     nodes = [("mul", 0, 0), ("constant", 0.01), ("add", 2, 3), ("sqrt", 4)]
-    assert 'the function "f"' in liebody_check.check(with_function(oscillating, nodes), steps).theorem
+    assert 'the function "turn"' in liebody_check.check(with_function(oscillating, nodes), steps).theorem
 
 
 def test_there_is_no_state_before_a_jump_that_does_not_exist(oscillating):

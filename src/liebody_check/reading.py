@@ -40,6 +40,8 @@ FORMAT_OF_CLOSINGS = "liebody certificate 6"
 FORMAT_OF_SECTIONS = "liebody certificate 7"  # basins; those of format 5 have no section at an event
 FORMAT_OF_SHIFTS = "liebody certificate 8"  # basins of orbits up to shifts
 NO_SHIFT = "0x0p+0"
+NAME_OF_FUNCTION = r"[A-Za-z](?:[A-Za-z0-9_ ,\[\]'-]{0,58}[A-Za-z0-9_\]])?"
+SYMBOLS = r"[fJ]\d*|[TyxcVnLas]|relative .*"  # that theorems have for something else
 PIECES, MOST_PIECES = 4, 64  # of a basin: of files that do not say how many, and the most
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
@@ -119,15 +121,16 @@ def _read(data: Mapping[str, Any]) -> Claim:
 
 
 def _must_have_names_of_their_own(phases: tuple[Phase, ...], parameters: Mapping[str, Bounds]) -> None:
-    """Refuse names of positive functions that the theorem has for something else, or twice in a phase."""
-    others = {"T", *parameters}
+    """Refuse two states with one name, and names of positive functions that stand for something else, too."""
+    others = {*parameters}
     for phase in phases:
+        _need(len(set(phase.states)) == len(phase.states), "two states of a phase have one name")
         others |= {*phase.states, *(x.name for x in phase.guards if not x.positive)}
     for phase in phases:
         names = [x.name for x in phase.guards if x.positive] + [x.name for x in phase.at_end if x.name]
         for name in names:
-            plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_ \[\],'-]{0,59}", name) is not None
-            _need(plain, f"{name!r} is no name of a function")
+            _need(re.fullmatch(NAME_OF_FUNCTION, name) is not None, f"{name!r} is no name of a function")
+            _need(re.fullmatch(SYMBOLS, name) is None, f"{name!r} is a symbol of the theorem")
             _need(name not in others, f"the function {name!r} has the name of something else")
             _need(names.count(name) == 1, f"two functions have the name {name!r}")
 
@@ -217,6 +220,11 @@ def _read_shifted(data: Mapping[str, Any]) -> Claim:
     others = {name: x for name, x in data.items() if name != "radii"}
     symmetries = [{**x, "shift": NO_SHIFT} for x in data["symmetries"]]
     _need(len(symmetries) > 0, "there are no shifts")
+    for x in symmetries:
+        names = {row["states"][x["coordinate"]] for row in data["phases"]}
+        _need(len(names) == 1, "the coordinate of a shift has not the same name in all phases")
+    states = [name for row in data["phases"] for name in row["states"]]
+    _need(not any(name.startswith("relative ") for name in states), "a state has the name of a relative one")
     small = min(_binary(row["factor"]) for row in data["phases"]) / 2
     own = {"format": FORMAT_OF_PHASES, "symmetries": symmetries, "radius": float(small).hex()}
     return _read({**others, **own})

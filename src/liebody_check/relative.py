@@ -9,7 +9,8 @@ have their equations, too: f(y) = f(w) and J(y) = J(w) + sum_m y_(j_m) xi_m, so 
 
     w_i' = f_i(w) - sum_m xi_(m,i) f_(j_m)(w),        w+_i = J_i(w) - sum_m xi+_(m,i) J_(j_m)(w)
 
-with the shifts xi+ of the next phase. All entries but j_m are kept.
+with the shifts xi+ of the next phase. All entries but j_m are kept. f_(j_m) and J_(j_m) must have bounds even
+if no other result depends on them, because the coordinate j_m moves, too.
 """
 
 from __future__ import annotations
@@ -93,11 +94,13 @@ class _Relative:
     def state(self, function: Function, rows: Rows) -> Function:
         """A function whose result is a state, or its rate, made relative."""
         nodes, results = self._at_relative_state(function)
+        kept = self.kept(len(results))
         relative = []
-        for i in self.kept(len(results)):
+        for i in kept:
             place = results[i]
             for j, row in zip(self.coordinates, rows):
-                if row[i]:
+                # with a coefficient 0, so that results without bounds are noticed
+                if row[i] or i == kept[0]:
                     self.constants.append((row[i], row[i]))
                     nodes.append(("constant", len(self.constants) - 1))
                     nodes.append(("mul", len(nodes) - 1, results[j]))

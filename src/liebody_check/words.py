@@ -209,6 +209,7 @@ def theorem_of_basin(proof: Any) -> str:
             verb = "is" if len(proof.zero) == 1 else "are"
             which += f" in which {' and '.join(proof.zero)} {verb} zero, as behind a jump at {last.event[0]}"
     size = _exact(proof.claim.size)
+    first_node = "the first node" if proof.claim.shifted is None else "the relative state of the first node"
     if proof.claim.normal is None:
         named = "V the matrix of axes"
         state, within = "x", f"|V^-1 (x - c)| <= {size}"
@@ -219,7 +220,7 @@ def theorem_of_basin(proof: Any) -> str:
         inverse = "L"
     lines = [
         *_lines_of(proof.orbit, proof.claim.shifted),
-        f"Let c be the first node, {named} of the certificate, and |.| the Euclidean length.",
+        f"Let c be {first_node}, {named} of the certificate, and |.| the Euclidean length.",
         f"Every motion converges to this orbit that starts at a state {state}{which}, with {within}.",
         f"With each return x comes nearer to the orbit's start x*: |{inverse} (x - x*)| shrinks to "
         f"{_up(_fraction(proof.contraction), 3)} of itself, or less"
@@ -345,28 +346,40 @@ def _returns(claim: Any) -> list[str]:
 
 def _moved(claim: Any, symmetry: Any) -> str:
     """The states that a symmetry moves, each of them once."""
-    pairs = dict.fromkeys(
-        (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
-    )
-    return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+    grows: dict[str, dict[int, str]] = {}
+    for k, (phase, xi) in enumerate(zip(claim.phases, symmetry.along)):
+        for name, x in zip(phase.states, xi):
+            if x:
+                grows.setdefault(name, {})[k] = "s" if x == 1 else f"{_exact(x)} s"
+    return ", ".join(_in_phases(f"{name} grows by", per_phase) for name, per_phase in grows.items())
 
 
 def _relative_states(claim: Any) -> str:
     """The meaning of states in a theorem up to shifts."""
     coordinates = [x.coordinate for x in claim.symmetries]
     zeros = " and ".join(f"{claim.phases[0].states[j]} = 0" for j in coordinates)
-    others: dict[str, str] = {}
+    formulas: dict[str, dict[int, str]] = {}
     for k, phase in enumerate(claim.phases):
         for i, name in enumerate(phase.states):
-            parts = [
-                f" - {'' if x.along[k][i] == 1 else f'{_exact(x.along[k][i])} '}{phase.states[x.coordinate]}"
-                for x in claim.symmetries
-                if x.along[k][i] and i not in coordinates
-            ]
-            if parts:
-                others[f"relative {name}"] = name + "".join(parts)
-    known = "".join(f", with {name} = {x}" for name, x in others.items())
-    return f"From here on states that differ by shifts are one: each stands for that with {zeros}{known}."
+            terms = [(x.along[k][i], phase.states[x.coordinate]) for x in claim.symmetries if x.along[k][i]]
+            if i not in coordinates and terms:
+                formula = name + "".join(_minus(a, coordinate) for a, coordinate in terms)
+                formulas.setdefault(name, {})[k] = formula
+    known = [_in_phases(f"relative {name} =", per_phase) for name, per_phase in formulas.items()]
+    said = "".join(f", with {x}" for x in known)
+    return f"From here on states that differ by shifts are one: each stands for that with {zeros}{said}."
+
+
+def _minus(a: Fraction, name: str) -> str:
+    sign = "-" if a > 0 else "+"
+    return f" {sign} {name}" if abs(a) == 1 else f" {sign} {_exact(abs(a))} {name}"
+
+
+def _in_phases(subject: str, per_phase: dict[int, str]) -> str:
+    """A sentence for all phases, or with the words for each phase where they differ."""
+    if len({*per_phase.values()}) == 1:
+        return f"{subject} {next(iter(per_phase.values()))}"
+    return f"{subject} {', '.join(f'{x} in phase {k + 1}' for k, x in per_phase.items())}"
 
 
 def _up_to_shifts(claim: Any, kind: str) -> str:

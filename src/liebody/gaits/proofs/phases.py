@@ -50,7 +50,6 @@ from .symmetries import slopes, symmetries_of
 
 Array = Any
 STOP = "stop"
-RESERVED = "T"  # the period, in theorems
 SHORTEST = 1e-9  # a phase, over the period
 PARTS = (0.1, 0.5, 0.9, 0.999)  # of a phase, where states are looked at
 
@@ -170,14 +169,14 @@ def _must_be_seen(
     """ProofError for functions that the theorem would not name, or by the name of something else."""
     proved = {x.name for phase in phases for x in phase.guards if x.positive}
     proved |= {x.name for phase in phases for x in phase.at_end}
-    others = {*constants.parameters, RESERVED}
+    others = {*constants.parameters}
     for phase in phases:
         others |= {*phase.names, *(x.name for x in phase.guards if not x.positive)}
     for name in (*positive.along, *positive.at_events):
         if name in others:
             raise ProofError(
-                f"the positive function {name!r} has the name of a state, a parameter, a guard or the "
-                "period T; give it one of its own"
+                f"the positive function {name!r} has the name of a state, a parameter or a guard; give it "
+                "one of its own"
             )
         if name not in proved:
             raise ProofError(

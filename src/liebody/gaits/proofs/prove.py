@@ -34,7 +34,9 @@ from .system import Enclosed, StepEquations, SteppedOrbit
 Array = Any
 RADII = 10.0 ** -np.arange(1.5, 10.1, 0.5)  # of boxes that are tried for uniqueness
 ORDERS = 4, 30
-NAME = r"[A-Za-z][A-Za-z0-9_ \[\],'-]{0,59}"  # of positive functions, as in liebody_check.reading
+# names of positive functions, and those that theorems have for something else, as in liebody_check.reading
+NAME = r"[A-Za-z](?:[A-Za-z0-9_ ,\[\]'-]{0,58}[A-Za-z0-9_\]])?"
+SYMBOLS = r"[fJ]\d*|[TyxcVnLas]|relative .*"
 
 
 @checked
@@ -263,6 +265,10 @@ def _positive_functions(
             raise ProofError(
                 f"{name!r} is the name of a positive function, expected a letter and up to 59 letters, "
                 "digits, spaces and characters of _[],'-"
+            )
+        if re.fullmatch(SYMBOLS, name):
+            raise ProofError(
+                f"{name!r} is the name of a positive function, and a symbol of theorems; give it a longer one"
             )
         if names.count(name) > 1:
             raise ProofError(f"{name!r} is the name of two positive functions")
