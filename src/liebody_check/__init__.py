@@ -17,6 +17,7 @@ motions     boxes of motions after a step, and along it
 compiled    the same by steps.c, in balls of doubles: another program for the part that takes time
 proof       Krawczyk's inequality, multipliers, other events
 families    the same for boxes that move with a parameter, one beside the other
+writing     functions made of other functions, and their derivatives
 larger      the equations of an orbit together with a change of its states
 bifurcations  the same for an orbit with the multiplier 1 or -1, whose parameter is unknown
 relative    states that shifts do not change

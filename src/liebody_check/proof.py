@@ -399,7 +399,6 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
             if guard.sign:
                 nodes = (stretch.x[0], stretch.x[-1])
                 values = [guard_and_rate(phase, equations.known, guard.function, x)[0] for x in nodes]
@@ -407,6 +406,7 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     continue
                 if guard.positive:
                     raise Refused(f"that {guard.name} is positive in phase {k + 1} is not proved")
+            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
             _must_be_quiet(guard, pieces, starts, end)
         last = [[x] for x in stretch.x[-1]]
         for one in phase.at_end:

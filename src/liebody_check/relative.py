@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from .claims import Bounds, Claim, Function, Phase, Refused
+from .writing import FunctionWriter
 
 Rows = list[tuple[Fraction, ...]]  # the shifts in one phase
 
@@ -38,17 +38,13 @@ def relative_claim(claim: Claim) -> Claim:
             raise Refused("a shift does not move its coordinate alone in all phases")
         if any(node[j] != 0 for node in phase.nodes for j in coordinates):
             raise Refused("a node is no relative state")
-    constants = [*claim.constants, (Fraction(0), Fraction(0))]
+    constants = [*claim.constants]
+    functions = _Relative(coordinates, constants)
     parts = [
-        _phase(phase, _Relative(coordinates, constants, len(claim.constants)), rows, behind)
+        _phase(phase, functions, rows, behind)
         for phase, rows, behind in zip(claim.phases, shifts, [*shifts[1:], shifts[0]])
     ]
     return replace(claim, constants=tuple(constants), phases=tuple(parts), symmetries=(), radii=())
-
-
-def name_of(states: tuple[str, ...], rows: Rows, i: int) -> str:
-    """The name of an entry of a relative state."""
-    return f"relative {states[i]}" if any(row[i] for row in rows) else states[i]
 
 
 def _phase(phase: Phase, functions: _Relative, rows: Rows, behind: Rows) -> Phase:
@@ -64,7 +60,7 @@ def _phase(phase: Phase, functions: _Relative, rows: Rows, behind: Rows) -> Phas
         section = Function(N, nodes, (N + 1,))
     return replace(
         phase,
-        states=tuple(name_of(phase.states, rows, i) for i in kept),
+        states=tuple("relative " * any(row[i] for row in rows) + phase.states[i] for i in kept),
         field=functions.state(phase.field, rows),
         section=section,
         coordinate=coordinate,
@@ -76,24 +72,28 @@ def _phase(phase: Phase, functions: _Relative, rows: Rows, behind: Rows) -> Phas
 
 
 class _Relative:
-    """Functions of relative states; `zero` is the place of the constant 0."""
+    """Functions of relative states; `constants` may grow, and get the constant 0.
 
-    def __init__(self, coordinates: list[int], constants: list[Bounds], zero: int) -> None:
+    All functions have the same 0, so that those which were equal are still equal.
+    """
+
+    def __init__(self, coordinates: list[int], constants: list[Bounds]) -> None:
         self.coordinates = coordinates
         self.constants = constants
-        self.zero = zero
+        self.zero = len(constants)
+        constants.append((Fraction(0), Fraction(0)))
 
     def kept(self, size: int) -> list[int]:
         return [i for i in range(size) if i not in self.coordinates]
 
     def value(self, function: Function) -> Function:
         """A function that no shift changes."""
-        nodes, results = self._at_relative_state(function)
-        return Function(len(self.kept(function.inputs)), tuple(nodes), tuple(results))
+        write, results = self._at_relative_state(function)
+        return write.function(results)
 
     def state(self, function: Function, rows: Rows) -> Function:
         """A function whose result is a state, or its rate, made relative."""
-        nodes, results = self._at_relative_state(function)
+        write, results = self._at_relative_state(function)
         kept = self.kept(len(results))
         relative = []
         for i in kept:
@@ -101,24 +101,14 @@ class _Relative:
             for j, row in zip(self.coordinates, rows):
                 # with a coefficient 0, so that results without bounds are noticed
                 if row[i] or i == kept[0]:
-                    self.constants.append((row[i], row[i]))
-                    nodes.append(("constant", len(self.constants) - 1))
-                    nodes.append(("mul", len(nodes) - 1, results[j]))
-                    nodes.append(("sub", place, len(nodes) - 1))
-                    place = len(nodes) - 1
+                    place = write("sub", place, write("mul", write.number(row[i]), results[j]))
             relative.append(place)
-        return Function(len(self.kept(function.inputs)), tuple(nodes), tuple(relative))
+        return write.function(relative)
 
-    def _at_relative_state(self, function: Function) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """The operations with zero for the coordinates of shifts, and the places of the results."""
+    def _at_relative_state(self, function: Function) -> tuple[FunctionWriter, list[int]]:
+        """The function with zero for the coordinates of shifts, and the places of its results."""
         kept = self.kept(function.inputs)
-        nodes: list[tuple[Any, ...]] = [("input", k) for k in range(len(kept))]
-        nodes.append(("constant", self.zero))
-        moved = {i: k for k, i in enumerate(kept)} | {j: len(kept) for j in self.coordinates}
-        for k, (op, *operands) in enumerate(function.nodes):
-            if op == "input":
-                continue
-            moved[k] = len(nodes)
-            known = op in ("constant", "parameter")
-            nodes.append((op, *operands) if known else (op, *(moved[x] for x in operands)))
-        return nodes, [moved[k] for k in function.outputs]
+        write = FunctionWriter(len(kept), self.constants)
+        zero = write("constant", self.zero)
+        arguments = [kept.index(i) if i in kept else zero for i in range(function.inputs)]
+        return write, write.values(function, arguments)

@@ -24,8 +24,8 @@ def _lines_of(proof: Any, shifted: Any = None) -> list[str]:
     """
     claim = proof.claim
     fixed, free = _parameters(claim)
-    kind = "" if shifted is None else ", up to shifts"
-    lines = [f"Theorem ({claim.name}{kind}). {_motion(shifted or claim, fixed)}"]
+    title = claim.name if shifted is None else f"{claim.name}, up to shifts"
+    lines = [f"Theorem ({title}). {_motion(shifted or claim, fixed)}"]
     lines += [*_rotations_and_drive(claim), _constants(claim)]
     several = len(claim.phases) > 1
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""

@@ -121,7 +121,7 @@ class ExactMotion(Sendable):
             shape.append(value.shape)
             return value.reshape(-1)
 
-        constants = self._more_constants()
+        constants = self._constants.copy()
         tape = self.tape_of(flat, "the function", constants)
         return IntervalLibrary([self.tape, tape], constants, self.size), shape[-1]
 
@@ -131,15 +131,11 @@ class ExactMotion(Sendable):
         returns  the library, whose part 1 has the function's results, and behind them differences; signs of
                  these, for which the conditions are decided as at y
         """
-        constants = self._more_constants()
+        constants = self._constants.copy()
         free = [float(low) for low, _ in self._constants.parameters.values()]
         function = decided(self.function(part, name), [(y, np.array(free))])
         tape = self._tape(function.function, constants)
         return IntervalLibrary([self.tape, tape], constants, self.size), function.signs
-
-    def _more_constants(self) -> Constants:
-        """The constants of the field; another function may add its constants to them."""
-        return Constants(dict(self._constants.parameters), self.rounding, list(self._constants.bounds))
 
     def start(self, q0: Any, v0: Any) -> list[Bounds]:
         """Exact bounds of each entry of y at t = 0."""

@@ -54,6 +54,10 @@ class Constants:
     spread: Fraction = Fraction(0)
     bounds: list[Bounds] = field(default_factory=list)
 
+    def copy(self) -> Constants:
+        """The same ones, to which others may be added."""
+        return Constants(dict(self.parameters), self.spread, list(self.bounds))
+
     @property
     def every(self) -> list[Bounds]:
         """Bounds as printed text numbers them: of parameters, then of constants."""

@@ -78,8 +78,8 @@ class ProvedBasin(Checkable):
                  the norm |a|
     data         the content of the certificate's file, with axes, radius and boxes around the nodes
 
-    Of an orbit that closes up to shifts, states are relative ones, such as the place of a foot less the place
-    of the body: rows of the axes have no entry for the coordinates of shifts.
+    If the orbit closes up to shifts, the axes and the normal are in relative states, such as the place of a
+    foot less the place of the body. They have no rows for the coordinates of shifts.
 
     The section is the plane of the first node for an orbit without events. For others it is the guard of the
     last event, if that is zero again behind its jump. The bounds are the prover's; `check` and `theorem` run

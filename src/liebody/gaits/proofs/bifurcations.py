@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base.errors import known
 from .blocks import BlockElimination
-from .certificate import Checkable, data_of
+from .certificate import Checkable, data_of, with_phases
 from .equations import ExactEquations, ProofError
 from .extended import ExtendedEquations, changes_along
 from .phases import Course
@@ -163,11 +163,7 @@ def _data(near: ExtendedOrbit, orbit: SteppedOrbit, radius: float, order: int) -
         phases.append(SteppedPhase(steps.x[:, :N], steps.w, steps.s))
         changes.append([[x.hex() for x in row] for row in steps.x[:, N + 1 :].tolist()])
     alone = SteppedOrbit(phases, orbit.shift, orbit.coordinates)
-    data = data_of(near.equations, alone, np.array([radius]), order)
-    if "phases" not in data:
-        entries = ("states", "field", "section", "guards", "at_end", "durations", "nodes", "factor")
-        data["phases"] = [{name: data.pop(name) for name in entries if name in data}]
-        data["symmetries"] = []
+    data = with_phases(data_of(near.equations, alone, np.array([radius]), order))
     for row, change in zip(data["phases"], changes, strict=True):
         row["changes"] = change
     names = [name for name, _ in data["parameters"]]

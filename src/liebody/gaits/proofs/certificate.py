@@ -19,6 +19,7 @@ Array = Any
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
 FORMAT_OF_CLOSINGS = "liebody certificate 6"
+OF_PHASES = ("states", "field", "section", "guards", "at_end", "durations", "nodes", "factor")
 
 
 class Checkable:
@@ -155,6 +156,15 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order:
         **_radii(radii),
         "order": order,
     }
+
+
+def with_phases(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a file with a list of phases, whether or not the file has several."""
+    if "phases" in data:
+        return dict(data)
+    others = {name: x for name, x in data.items() if name not in OF_PHASES}
+    row = {name: data[name] for name in OF_PHASES if name in data}
+    return others | {"phases": [row], "symmetries": []}
 
 
 def _radii(radii: Array) -> dict[str, Any]:

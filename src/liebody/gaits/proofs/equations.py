@@ -16,7 +16,7 @@ Constants are exact: a float of the traced functions is the binary number that i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -207,19 +207,40 @@ def equations_of_field(
     constants = Constants(spread=Fraction(rounding))
     tape = exact_tape(function, {}, constants)
     section, j = where_it_is_fast(start, function(start), constants)
+    numbers = trace(lambda y: numbers_of(positive, (y,)), {"y": N}, "positive")
     watched = []
-    for title, number in positive.items():
-        one = trace(lambda y, number=number: np.asarray(number(y)), {"y": N}, "number")
-        shape = one.outputs["number"].shape
-        if shape != ():
-            raise ProofError(f"{title} is an array of shape {shape}, expected a number")
-        if title in names:
-            raise ProofError(
-                f"the positive function {title!r} has the name of a state; give it one of its own"
-            )
-        watched.append(WatchedGuard(title, 0, exact_tape(one, {}, constants), sign=1, positive=True))
+    for title, number in zip(positive, numbers.outputs["positive"], strict=True):
+        one = exact_tape(Function(title, numbers.inputs, {title: np.array([number], object)}), {}, constants)
+        watched.append(WatchedGuard(title, 0, one, sign=1, positive=True))
     phase = OrbitPhase(list(names), tape, section, None, None, j, watched)
+    must_have_names_of_their_own(positive, [phase], constants)
     return ExactEquations(name, constants, [phase], N)
+
+
+def numbers_of(functions: Mapping[str, Callable[..., Any]], arguments: tuple[Any, ...]) -> Array:
+    """The values of functions; ProofError where one is no number."""
+    numbers = np.zeros(len(functions), object)
+    for k, (name, function) in enumerate(functions.items()):
+        x = function(*arguments)
+        if np.shape(x) != ():
+            raise ProofError(f"{name} is an array of shape {np.shape(x)}, expected a number")
+        numbers[k] = np.asarray(x)[()]
+    return numbers
+
+
+def must_have_names_of_their_own(
+    positive: Iterable[str], phases: Sequence[OrbitPhase], constants: Constants
+) -> None:
+    """ProofError for positive functions that the theorem would call by the name of something else."""
+    others = {*constants.parameters}
+    for phase in phases:
+        others |= {*phase.names, *(x.name for x in phase.guards if not x.positive)}
+    for name in positive:
+        if name in others:
+            raise ProofError(
+                f"the positive function {name!r} has the name of a state, a parameter or a guard; give it "
+                "one of its own"
+            )
 
 
 def exact_tape(function: Function, known: Mapping[Expr, int], constants: Constants) -> Tape:
@@ -240,8 +261,36 @@ def where_it_is_fast(start: Array, rate: Array, constants: Constants) -> tuple[T
 
 def section_at(N: int, j: int, value: Bounds, constants: Constants) -> Tape:
     """The section y_j = c of N states."""
-    rows = [("input", k) for k in range(N)] + [("constant", constants.place(value)), ("sub", j, N)]
+    return section_of(N, j, constants.place(value))
+
+
+def section_of(N: int, j: int, constant: int) -> Tape:
+    """The section y_j = c of N states, where c is the constant with this number."""
+    rows = [("input", k) for k in range(N)] + [("constant", constant), ("sub", j, N)]
     return Tape(N, tuple(rows), (N + 1,))
+
+
+def appended(
+    nodes: list[tuple[Any, ...]],
+    tape: Tape,
+    inputs: Sequence[int],
+    known: Mapping[tuple[Any, ...], int] | None = None,
+) -> list[int]:
+    """Append the operations of a tape to nodes; the places of its results.
+
+    inputs  the places of its arguments among the nodes
+    known   places of operations that are not appended
+    """
+    places = list(inputs)
+    for node in tape.nodes[tape.inputs :]:
+        if known and node in known:
+            places.append(known[node])
+            continue
+        op, *operands = node
+        is_number = op in ("constant", "parameter")
+        places.append(len(nodes))
+        nodes.append(node if is_number else (op, *(places[k] for k in operands)))
+    return [places[k] for k in tape.outputs]
 
 
 def exact_parameters(orbit: PeriodicOrbit, given: Mapping[str, Any]) -> dict[str, Bounds]:

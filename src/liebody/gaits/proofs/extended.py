@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ... import scalars
-from ...compiler import Constants, Function, Tape, exactly, jvp, middle, trace
+from ...compiler import Function, Tape, exactly, jvp, middle, trace
 from .equations import ExactEquations, OrbitPhase, Symmetry, exact_tape
 from .system import StepEquations, SteppedOrbit
 
@@ -62,7 +62,7 @@ class ExtendedEquations:
     ) -> None:
         old = equations.constants
         self.old = equations
-        self.constants = Constants(dict(old.parameters), old.spread, list(old.bounds))
+        self.constants = old.copy()
         self.index = None if parameter is None else list(old.parameters).index(parameter)
         self.held = [] if parameter is None else ["parameter"]
         self.sign = sign

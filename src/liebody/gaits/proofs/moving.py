@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import Constants, IntervalLibrary, NotProved, Tape, exactly, middle, outward
+from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
 from .blocks import BlockElimination
-from .equations import ExactEquations, OrbitPhase, ProofError
+from .equations import ExactEquations, OrbitPhase, ProofError, appended
 from .events import refuse_other_events
 from .multipliers import discs, largest_modulus, return_map_slope
 from .phases import Course
@@ -49,24 +49,15 @@ STABLE = 0.97  # a bound of multipliers that leaves the checker a margin
 
 def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> ExactEquations:
     """The equations with a parameter as last argument of all functions; fields have its rate, zero."""
-    constants = equations.constants
-    constants = Constants(dict(constants.parameters), constants.spread, list(constants.bounds))
+    constants = equations.constants.copy()
     zero = constants.place((Fraction(0), Fraction(0)))
     index = list(constants.parameters).index(parameter)
 
     def tape(old: Tape, rate: bool = False) -> Tape:
         N = old.inputs
         nodes: list[tuple[Any, ...]] = [("input", k) for k in range(N + 1)]
-        places = list(range(N))
         # operations move by one place, because the parameter is one input more
-        for op, *operands in old.nodes[N:]:
-            if (op, *operands) == ("parameter", index):
-                places.append(N)
-                continue
-            known = op in ("constant", "parameter")
-            places.append(len(nodes))
-            nodes.append((op, *(operands if known else (places[k] for k in operands))))
-        outputs = [places[k] for k in old.outputs]
+        outputs = appended(nodes, old, list(range(N)), {("parameter", index): N})
         if rate:
             outputs.append(len(nodes))
             nodes.append(("constant", zero))

@@ -43,6 +43,8 @@ from .equations import (
     WatchedGuard,
     exact_parameters,
     exact_tape,
+    must_have_names_of_their_own,
+    numbers_of,
     section_at,
     where_it_is_fast,
 )
@@ -150,7 +152,9 @@ def equations_of(
                 system, one.stretch, one.states, values, following, clocks, positive, timed=True
             )
             _must_ignore_the_time(timed, following, constants)
-    _must_be_seen(functions, positive, phases, constants)
+    names = [*positive.along, *positive.at_events]
+    must_have_names_of_their_own(names, phases, constants)
+    _must_be_named(names, phases, system.name)
     symmetries = symmetries_of(translations, phases, constants)
     behind = closing_of(rotations, drive, len(start), constants)
     equations = ExactEquations(
@@ -160,28 +164,15 @@ def equations_of(
     return equations, Course(start, durations)
 
 
-def _must_be_seen(
-    functions: Sequence[TracedPhase],
-    positive: PositiveFunctions,
-    phases: Sequence[OrbitPhase],
-    constants: Constants,
-) -> None:
-    """ProofError for functions that the theorem would not name, or by the name of something else."""
+def _must_be_named(names: Sequence[str], phases: Sequence[OrbitPhase], system: str) -> None:
+    """ProofError for positive functions that are constants in all phases: the theorem would not name them."""
     proved = {x.name for phase in phases for x in phase.guards if x.positive}
     proved |= {x.name for phase in phases for x in phase.at_end}
-    others = {*constants.parameters}
-    for phase in phases:
-        others |= {*phase.names, *(x.name for x in phase.guards if not x.positive)}
-    for name in (*positive.along, *positive.at_events):
-        if name in others:
-            raise ProofError(
-                f"the positive function {name!r} has the name of a state, a parameter or a guard; give it "
-                "one of its own"
-            )
+    for name in names:
         if name not in proved:
             raise ProofError(
                 f"the positive function {name!r} is a constant, or a condition that does not change, in each "
-                f"phase of the orbit of {functions[0].system.name}: there is nothing to prove"
+                f"phase of the orbit of {system}: there is nothing to prove"
             )
 
 
@@ -327,7 +318,7 @@ class TracedPhase:
                 "rates": system.flowing_memory.write([rates[x] for x in system.flowing_memory.defaults]),
                 "guards": np.array(guards, object),
                 "quiet": self._after(arguments, [0.0] * len(event)),
-                "positive": _numbers_of(positive.along, arguments),
+                "positive": numbers_of(positive.along, arguments),
                 "after": self._after(arguments, event),
                 "positive at event": self._positive_at_event(arguments, event),
             }
@@ -343,7 +334,7 @@ class TracedPhase:
         for x, t in zip(stretch.samples, stretch.times, strict=True):
             memory = [t - stretch.memory[i] if i in clocks else stretch.memory[i] for i in self.states]
             at.append((np.concatenate([x, memory, [t] * timed]), values, t))
-        self._must_be_positive(Function(system.name, traced.inputs, dict(traced.outputs)), at)
+        self._must_be_positive(traced, at)
         self.within = decided(Function(system.name, traced.inputs, outputs), at)
         sign = {} if stretch.event is None else {outputs["guards"][self.place]: stretch.event[1]}
         self.behind = decided(Function(system.name, traced.inputs, after), at[-1:], sign)
@@ -364,7 +355,7 @@ class TracedPhase:
     def _positive_at_event(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
         if self.stretch.event is None:
             return np.zeros(0, object)
-        return _numbers_of(self.positive.at_events, (*arguments, self.system.events_type(*events)))
+        return numbers_of(self.positive.at_events, (*arguments, self.system.events_type(*events)))
 
     def _must_be_positive(self, function: Function, samples: Sequence[tuple[Any, ...]]) -> None:
         """ProofError where a function is not positive at a sampled state."""
@@ -445,17 +436,6 @@ class TracedPhase:
                     f"event, before {self.stretch.event}; let it return where(events.name != 0, changed, q), "
                     "or leave it alone"
                 )
-
-
-def _numbers_of(functions: Mapping[str, Callable[..., Any]], arguments: tuple[Any, ...]) -> Array:
-    """The values of functions, each a number."""
-    numbers = np.zeros(len(functions), object)
-    for k, (name, function) in enumerate(functions.items()):
-        x = function(*arguments)
-        if np.shape(x) != ():
-            raise ProofError(f"{name} is an array of shape {np.shape(x)}, expected a number")
-        numbers[k] = np.asarray(x)[()]
-    return numbers
 
 
 def _names_of_motion(system: HybridSystem) -> list[str]:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ...compiler import Constants, Tape
-from .certificate import phase_data, symmetry_data
-from .equations import ExactEquations, OrbitPhase, ProofError
+from .certificate import phase_data, symmetry_data, with_phases
+from .equations import ExactEquations, OrbitPhase, ProofError, appended, section_of
 from .symmetries import Vector
 
 Array = Any
@@ -32,8 +32,7 @@ def relative_equations(equations: ExactEquations) -> ExactEquations:
     Errors: ProofError where a shift moves its coordinate otherwise in another phase.
     """
     _must_move_alike(equations)
-    constants = equations.constants
-    constants = Constants(dict(constants.parameters), constants.spread, list(constants.bounds))
+    constants = equations.constants.copy()
     removed = [symmetry.coordinate for symmetry in equations.symmetries]
     along = [[symmetry.along[k] for symmetry in equations.symmetries] for k in range(len(equations.phases))]
     phases = [
@@ -56,9 +55,9 @@ def data_with_shifts(data: Mapping[str, Any], equations: ExactEquations) -> dict
 
     Nodes are states whose coordinates j_m are zero.
     """
-    rows = data["phases"] if "phases" in data else [data]
+    data = with_phases(data)
     phases = []
-    for phase, row in zip(equations.phases, rows, strict=True):
+    for phase, row in zip(equations.phases, data["phases"], strict=True):
         nodes = []
         for node in row["nodes"]:
             node = list(node)
@@ -67,10 +66,10 @@ def data_with_shifts(data: Mapping[str, Any], equations: ExactEquations) -> dict
             nodes.append(node)
         durations = np.array([float.fromhex(x) for x in row["durations"]])
         phases.append(phase_data(phase, durations) | {"nodes": nodes, "factor": row["factor"]})
-    own = {name for row in phases for name in row}
-    others = {name: x for name, x in data.items() if name not in own}
-    symmetries = [symmetry_data(symmetry) for symmetry in equations.symmetries]
-    return {**others, "phases": phases, "symmetries": symmetries}
+    return data | {
+        "phases": phases,
+        "symmetries": [symmetry_data(symmetry) for symmetry in equations.symmetries],
+    }
 
 
 def _must_move_alike(equations: ExactEquations) -> None:
@@ -92,9 +91,8 @@ def _relative_phase(
     section, coordinate = tapes.of_arguments(phase.section), phase.coordinate
     if coordinate is not None:
         coordinate = kept.index(coordinate)
-        constant = phase.section.nodes[phase.size]
-        rows = [("input", k) for k in range(len(kept))] + [constant, ("sub", coordinate, len(kept))]
-        section = Tape(len(kept), tuple(rows), (len(kept) + 1,))
+        _, constant = phase.section.nodes[phase.size]
+        section = section_of(len(kept), coordinate, constant)
     names = [f"relative {phase.names[i]}" if any(xi[i] for xi in along) else phase.names[i] for i in kept]
     return replace(
         phase,
@@ -120,18 +118,17 @@ class _RelativeTapes:
 
     def of_arguments(self, tape: Tape) -> Tape:
         """A function of the state, whose value no shift changes."""
-        nodes, places = self._with_zeros(tape)
-        return Tape(tape.inputs - len(self.removed), tuple(nodes), tuple(places[k] for k in tape.outputs))
+        nodes, results = self._with_zeros(tape)
+        return Tape(tape.inputs - len(self.removed), tuple(nodes), tuple(results))
 
     def of_states(self, tape: Tape, along: list[Vector]) -> Tape:
         """A function whose results are a state, or its rate: y_i - sum_m xi_(m,i) y_(j_m)."""
-        nodes, places = self._with_zeros(tape)
+        nodes, results = self._with_zeros(tape)
 
         def new(*node: Any) -> int:
             nodes.append(node)
             return len(nodes) - 1
 
-        results = [places[k] for k in tape.outputs]
         relative = []
         for i, result in enumerate(results):
             if i in self.removed:
@@ -146,16 +143,12 @@ class _RelativeTapes:
         return Tape(tape.inputs - len(self.removed), tuple(nodes), tuple(relative))
 
     def _with_zeros(self, tape: Tape) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """The operations with zeros for the removed arguments, and where each one stands."""
+        """The operations with zeros for the removed arguments, and the places of the results."""
         kept = [i for i in range(tape.inputs) if i not in self.removed]
         nodes: list[tuple[Any, ...]] = [("input", k) for k in range(len(kept))]
         zero = self._constant(nodes, Fraction(0))
-        places = [kept.index(i) if i in kept else zero for i in range(tape.inputs)]
-        for op, *operands in tape.nodes[tape.inputs :]:
-            known = op in ("constant", "parameter")
-            places.append(len(nodes))
-            nodes.append((op, *(operands if known else (places[k] for k in operands))))
-        return nodes, places
+        inputs = [kept.index(i) if i in kept else zero for i in range(tape.inputs)]
+        return nodes, appended(nodes, tape, inputs)
 
     def _constant(self, nodes: list[tuple[Any, ...]], value: Fraction) -> int:
         nodes.append(("constant", self.constants.place((value, value))))
